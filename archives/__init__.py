@@ -1,0 +1,1 @@
+"""Archives: what is known about candidates."""

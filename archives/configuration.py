@@ -1,0 +1,120 @@
+"""`TUNE_PARAMS` and `CONFIG` in a program's text: read them, edit them.
+
+A program may declare two top-level literals: the space of its parameters and one point of it,
+
+    TUNE_PARAMS = {"BLOCK": [512, 1024], "ONLINE": [False, True]}
+    CONFIG = {"BLOCK": 1024, "ONLINE": True}
+
+Editing replaces the text of the literal only; the rest of the source stays byte for byte.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping, Sequence
+
+__all__ = [
+    "Configuration",
+    "Space",
+    "read_configuration",
+    "read_space",
+    "with_configuration",
+    "without_configuration",
+]
+
+_VALUE_TYPES = (bool, int, float, str)
+
+Configuration = Mapping[str, bool | int | float | str]
+"""One point: a value for each parameter."""
+
+Space = Mapping[str, Sequence[bool | int | float | str]]
+"""The permitted values of each parameter, in order."""
+
+
+def read_space(source: str) -> Space:
+    """Return the declared space of a program; empty where it declares none.
+
+    Only a literal dict of non-empty literal lists counts; anything else is no declaration.
+    """
+    value = _literal(source, "TUNE_PARAMS")
+    if not isinstance(value, dict):
+        return {}
+    space: dict[str, tuple[bool | int | float | str, ...]] = {}
+    for name, choices in value.items():
+        if not isinstance(name, str) or not isinstance(choices, list | tuple) or not choices:
+            return {}
+        if not all(isinstance(choice, _VALUE_TYPES) for choice in choices):
+            return {}
+        space[name] = tuple(choices)
+    return space
+
+
+def read_configuration(source: str) -> Configuration:
+    """Return the declared point of a program; empty where it declares none."""
+    value = _literal(source, "CONFIG")
+    if not isinstance(value, dict):
+        return {}
+    if not all(isinstance(k, str) and isinstance(v, _VALUE_TYPES) for k, v in value.items()):
+        return {}
+    return value
+
+
+def with_configuration(source: str, configuration: Configuration) -> str:
+    """Return the source with its `CONFIG` literal replaced.
+
+    Args:
+        source: A module with a top-level `CONFIG = {...}`.
+        configuration: The new point.
+
+    Raises:
+        ValueError: The source does not parse or declares no `CONFIG`.
+    """
+    node = _assignment(source, "CONFIG")
+    if node is None:
+        raise ValueError("the source declares no top-level CONFIG literal to write to")
+    return _replace(source, node, repr(dict(configuration)))
+
+
+def without_configuration(source: str) -> str:
+    """Return the source with its `CONFIG` emptied; unchanged where it declares none."""
+    node = _assignment(source, "CONFIG")
+    return source if node is None else _replace(source, node, "{}")
+
+
+def _assignment(source: str, name: str) -> ast.expr | None:
+    """The value node of the last top-level `name = ...`, or None."""
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError):
+        return None
+    for node in reversed(tree.body):
+        if isinstance(node, ast.Assign) and len(node.targets) == 1:
+            target = node.targets[0]
+        elif isinstance(node, ast.AnnAssign) and node.value is not None:
+            target = node.target
+        else:
+            continue
+        if isinstance(target, ast.Name) and target.id == name:
+            return node.value
+    return None
+
+
+def _literal(source: str, name: str) -> object:
+    node = _assignment(source, name)
+    if node is None:
+        return None
+    try:
+        return ast.literal_eval(node)
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+        return None
+
+
+def _replace(source: str, node: ast.expr, text: str) -> str:
+    """Replace the text of one node; columns of `ast` count UTF-8 bytes."""
+    lines = source.encode().splitlines(keepends=True)
+    assert node.end_lineno is not None
+    assert node.end_col_offset is not None
+    start = sum(len(line) for line in lines[: node.lineno - 1]) + node.col_offset
+    end = sum(len(line) for line in lines[: node.end_lineno - 1]) + node.end_col_offset
+    data = source.encode()
+    return (data[:start] + text.encode() + data[end:]).decode()

@@ -1,0 +1,1 @@
+"""The evaluator: what a child is worth."""

@@ -1,0 +1,95 @@
+"""The seam between the engine and whatever measures candidates.
+
+`evaluator.pool.Pool` is the real one (Ray actors with a referee each); tests and replays bring
+their own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+from archives.candidate import Candidate
+from archives.configuration import Configuration
+from archives.evaluation import DeviceFingerprint, Evaluation
+from problems.graph import OperatorGraph
+from problems.problem import Problem
+
+__all__ = ["Capacity", "EvaluationRequest", "Evaluator", "Purpose"]
+
+
+class Purpose(StrEnum):
+    """How much certainty an evaluation is to buy."""
+
+    SEARCH = "search"
+    """One process, few blocks: ranks candidates during the search."""
+    VERIFY = "verify"
+    """Fresh processes, new secret inputs, many blocks: the number that is reported."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvaluationRequest:
+    """One candidate to be judged.
+
+    Attributes:
+        problem: The problem it is for.
+        candidate: The program.
+        configurations: Points of its space to try; empty: only the one in its source.
+        purpose: How much certainty is wanted.
+    """
+
+    problem: Problem
+    candidate: Candidate
+    configurations: tuple[Configuration, ...] = ()
+    purpose: Purpose = Purpose.SEARCH
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Capacity:
+    """What an evaluator can take at a time.
+
+    Attributes:
+        device: Where it measures.
+        in_flight: Requests worth having outstanding, so that no device waits.
+        noise_floor: Relative speedup below which nothing is claimed, such as 0.015.
+        memory_bytes: Memory that one problem may take, tensors of reference and candidate.
+    """
+
+    device: DeviceFingerprint
+    in_flight: int
+    noise_floor: float
+    memory_bytes: int
+
+
+class Evaluator(Protocol):
+    """Judges candidates. All methods may be called concurrently from one event loop."""
+
+    async def start(self) -> Capacity:
+        """Start what is needed and tell what can be taken.
+
+        Raises:
+            EvaluatorError: It cannot start here; the message says what is missing.
+        """
+        ...
+
+    async def graph(self, problem: Problem) -> OperatorGraph:
+        """Trace a problem's reference on meta tensors, in a child process.
+
+        Raises:
+            ProblemError: The problem does not load, or cannot be traced.
+        """
+        ...
+
+    async def evaluate(self, request: EvaluationRequest) -> Evaluation:
+        """Judge a candidate. Whatever the candidate does, the verdict is a value.
+
+        Raises:
+            ProblemError: The problem itself does not run, or does not fit in memory.
+            EvaluatorError: The evaluator failed; nothing is known about the candidate.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Stop every process that was started."""
+        ...

@@ -1,0 +1,1 @@
+"""The referee: owns secrets, comparison, clock and verdict; never runs candidate code."""

@@ -1,0 +1,1 @@
+"""Operators: how children are made."""

@@ -1,0 +1,1 @@
+"""Sketches: parameterised schedules for patterns of the operator graph."""
