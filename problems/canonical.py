@@ -10,6 +10,8 @@ from __future__ import annotations
 import ast
 import hashlib
 
+from problems.syntax import parse
+
 __all__ = ["canonical_form", "digest"]
 
 _SKIPPED_FIELDS = frozenset({"kind", "type_comment", "type_ignores", "ctx"})
@@ -21,18 +23,17 @@ def canonical_form(source: str) -> str:
 
     Args:
         source: Text of one module. Text that does not parse is its own canonical form, with
-            line ends unified, so that a broken proposal still has an identity.
+            white space unified, so that a broken proposal still has an identity.
 
     Returns:
         A string that is equal for two sources exactly when their syntax trees agree up to
         positions, comments and docstrings.
     """
-    try:
-        tree = ast.parse(source)
-    except (SyntaxError, ValueError):
-        return "unparsed:" + "\n".join(source.split())
     parts: list[str] = []
-    _walk(tree, parts)
+    try:
+        _walk(parse(source), parts)
+    except (SyntaxError, RecursionError):
+        return "unparsed:" + " ".join(source.split())
     return "".join(parts)
 
 
