@@ -5,9 +5,11 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 
 from archives.configuration import without_configuration
 from problems.canonical import canonical_form, digest
+from problems.syntax import parse
 
 __all__ = ["Candidate", "Language", "detect_language"]
 
@@ -41,11 +43,12 @@ class Candidate:
     @classmethod
     def of(cls, problem_key: str, source: str) -> Candidate:
         """Build the candidate of a source text for a problem."""
+        form, language = _program(without_configuration(source))
         return cls(
             id=digest(problem_key, canonical_form(source)),
-            program_id=digest(problem_key, canonical_form(without_configuration(source))),
+            program_id=digest(problem_key, form),
             source=source,
-            language=detect_language(source),
+            language=language,
         )
 
 
@@ -56,21 +59,21 @@ def detect_language(source: str) -> Language:
     call of `load_inline` with such sources. Text that does not parse counts as `TORCH`.
     """
     try:
-        tree = ast.parse(source)
-    except (SyntaxError, ValueError):
+        tree = parse(source)
+    except SyntaxError:
         return Language.TORCH
-    names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
-    keywords = {node.arg for node in ast.walk(tree) if isinstance(node, ast.keyword)}
-    imports = {
-        alias.name.partition(".")[0]
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Import)
-        for alias in node.names
-    } | {
-        (node.module or "").partition(".")[0]
-        for node in ast.walk(tree)
-        if isinstance(node, ast.ImportFrom)
-    }
+    names: set[str] = set()
+    keywords: set[str | None] = set()
+    imports: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name):
+            names.add(node.id)
+        elif isinstance(node, ast.keyword):
+            keywords.add(node.arg)
+        elif isinstance(node, ast.Import):
+            imports |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            imports.add((node.module or "").partition(".")[0])
     if "CUDA_SOURCE" in names or "cuda_sources" in keywords:
         return Language.CUDA
     if "triton" in imports:
@@ -78,3 +81,9 @@ def detect_language(source: str) -> Language:
     if "CPP_SOURCE" in names or "cpp_sources" in keywords:
         return Language.CPP
     return Language.TORCH
+
+
+@lru_cache(maxsize=256)
+def _program(source: str) -> tuple[str, Language]:
+    """Canonical form and language of a program; its many points share one text."""
+    return canonical_form(source), detect_language(source)

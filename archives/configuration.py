@@ -11,7 +11,10 @@ Editing replaces the text of the literal only; the rest of the source stays byte
 from __future__ import annotations
 
 import ast
+import math
 from collections.abc import Mapping, Sequence
+
+from problems.syntax import parse
 
 __all__ = [
     "Configuration",
@@ -62,17 +65,27 @@ def read_configuration(source: str) -> Configuration:
 def with_configuration(source: str, configuration: Configuration) -> str:
     """Return the source with its `CONFIG` literal replaced.
 
+    Parameters that `CONFIG` holds already keep their order, others follow by name: one point has
+    one text, and so one identity, whatever the order of its mapping.
+
     Args:
         source: A module with a top-level `CONFIG = {...}`.
-        configuration: The new point.
+        configuration: The new point; its floats are finite.
 
     Raises:
-        ValueError: The source does not parse or declares no `CONFIG`.
+        ValueError: The source does not parse or declares no `CONFIG`, or a value is infinite or
+            no number at all, which no literal can say.
     """
     node = _assignment(source, "CONFIG")
     if node is None:
         raise ValueError("the source declares no top-level CONFIG literal to write to")
-    return _replace(source, node, repr(dict(configuration)))
+    for name, value in configuration.items():
+        if isinstance(value, float) and not math.isfinite(value):
+            raise ValueError(f"the parameter {name!r} is {value}, expected a finite number")
+    declared = [name for name in read_configuration(source) if name in configuration]
+    others = sorted(set(configuration) - set(declared))
+    point = {name: configuration[name] for name in (*declared, *others)}
+    return _replace(source, node, repr(point))
 
 
 def without_configuration(source: str) -> str:
@@ -84,8 +97,8 @@ def without_configuration(source: str) -> str:
 def _assignment(source: str, name: str) -> ast.expr | None:
     """The value node of the last top-level `name = ...`, or None."""
     try:
-        tree = ast.parse(source)
-    except (SyntaxError, ValueError):
+        tree = parse(source)
+    except SyntaxError:
         return None
     for node in reversed(tree.body):
         if isinstance(node, ast.Assign) and len(node.targets) == 1:

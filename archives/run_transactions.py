@@ -1,0 +1,141 @@
+"""What is written about a run, its problems and seeds; `archives.store` is the API."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlalchemy import Connection, insert, select, update
+
+from archives.encoding import encode_device, encode_problem, storable, to_text
+from archives.evaluation import DeviceFingerprint
+from archives.records import ProblemStatus, RunRecord, RunState, SeedRequest
+from archives.run_queries import problem_number
+from archives.tables import METADATA, PROBLEM, RUN, SEED_REQUEST
+from problems.graph import OperatorGraph
+from problems.problem import Problem
+
+__all__ = [
+    "add_problems",
+    "create_tables",
+    "put_graph",
+    "request_seed",
+    "set_device",
+    "set_state",
+    "skip_problem",
+    "solve_problem",
+    "take_seeds",
+]
+
+
+def create_tables(connection: Connection, run: RunRecord) -> None:
+    """Make the tables and the run's row."""
+    METADATA.create_all(connection)
+    connection.execute(
+        insert(RUN).values(
+            format_version=run.format_version,
+            name=run.name,
+            created=run.created,
+            config_json=run.config_json,
+            rng_seed=str(run.rng_seed),
+            scale=run.scale,
+            device_json=None if run.device is None else to_text(encode_device(run.device)),
+            noise_floor=run.noise_floor,
+            referee_version=run.referee_version,
+            state=run.state.value,
+        )
+    )
+
+
+def set_state(connection: Connection, state: RunState) -> None:
+    """See `Store.set_state`."""
+    connection.execute(update(RUN).values(state=state.value))
+
+
+def set_device(
+    connection: Connection, device: DeviceFingerprint, noise_floor: float, referee_version: str
+) -> None:
+    """See `Store.set_device`."""
+    connection.execute(
+        update(RUN).values(
+            device_json=to_text(encode_device(device)),
+            noise_floor=noise_floor,
+            referee_version=referee_version,
+        )
+    )
+
+
+def add_problems(connection: Connection, problems: Sequence[Problem]) -> None:
+    """See `Store.add_problems`."""
+    present = set(connection.execute(select(PROBLEM.c.key)).scalars())
+    for problem in problems:
+        if problem.key in present:
+            continue
+        present.add(problem.key)
+        connection.execute(
+            insert(PROBLEM).values(
+                key=problem.key,
+                data_json=to_text(encode_problem(problem)),
+                status=ProblemStatus.OPEN.value,
+                reason="",
+            )
+        )
+
+
+def skip_problem(connection: Connection, problem_key: str, reason: str) -> None:
+    """See `Store.skip_problem`."""
+    _set_status(connection, problem_key, ProblemStatus.SKIPPED, reason)
+
+
+def solve_problem(connection: Connection, problem_key: str, reason: str) -> None:
+    """See `Store.solve_problem`."""
+    _set_status(connection, problem_key, ProblemStatus.SOLVED, reason)
+
+
+def put_graph(connection: Connection, problem_key: str, graph: OperatorGraph) -> None:
+    """See `Store.put_graph`."""
+    number = problem_number(connection, problem_key)
+    text = to_text(graph.to_json())
+    connection.execute(update(PROBLEM).where(PROBLEM.c.id == number).values(graph_json=text))
+
+
+def request_seed(connection: Connection, problem_key: str, name: str, source: str) -> None:
+    """See `Store.request_seed`."""
+    problem_id = problem_number(connection, problem_key)
+    connection.execute(
+        insert(SEED_REQUEST).values(problem_id=problem_id, name=name, source=storable(source))
+    )
+
+
+def take_seeds(connection: Connection, problem_key: str, generation: int) -> list[SeedRequest]:
+    """See `Store.take_seeds`."""
+    problem_id = problem_number(connection, problem_key)
+    row = select(PROBLEM.c.seeded).where(PROBLEM.c.id == problem_id)
+    seeded = connection.execute(row).scalar_one()
+    if seeded is None or seeded < generation:
+        waiting = (SEED_REQUEST.c.problem_id == problem_id, SEED_REQUEST.c.generation.is_(None))
+        connection.execute(update(SEED_REQUEST).where(*waiting).values(generation=generation))
+        connection.execute(
+            update(PROBLEM).where(PROBLEM.c.id == problem_id).values(seeded=generation)
+        )
+    taken = (
+        select(SEED_REQUEST)
+        .where(SEED_REQUEST.c.problem_id == problem_id, SEED_REQUEST.c.generation == generation)
+        .order_by(SEED_REQUEST.c.id)
+    )
+    return [
+        SeedRequest(
+            id=row.id, problem=problem_key, name=row.name, source=row.source, generation=generation
+        )
+        for row in connection.execute(taken)
+    ]
+
+
+def _set_status(
+    connection: Connection, problem_key: str, status: ProblemStatus, reason: str
+) -> None:
+    number = problem_number(connection, problem_key)
+    connection.execute(
+        update(PROBLEM)
+        .where(PROBLEM.c.id == number)
+        .values(status=status.value, reason=storable(reason))
+    )

@@ -1,0 +1,378 @@
+"""What is written about attempts, verdicts and elites; `archives.store` is the API."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from sqlalchemy import Connection, Insert, bindparam, insert, select, update
+
+from archives.attempt import Attempt, AttemptState, Slot
+from archives.candidate import Candidate
+from archives.configuration import Configuration
+from archives.encoding import encode_evaluation, storable, to_text
+from archives.evaluation import Evaluation, Status
+from archives.records import SEARCH, VERIFY, GenerationOutcome, Insertion, OperatorTally
+from archives.run_queries import problem_number
+from archives.tables import (
+    ATTEMPT,
+    CANDIDATE,
+    ELITE,
+    EVALUATION,
+    MIGRATION,
+    PARENT,
+    PROBLEM,
+    TALLY,
+)
+from problems.errors import StoreError
+
+__all__ = [
+    "fail",
+    "finish_generation",
+    "propose",
+    "record",
+    "record_verification",
+    "withdraw",
+]
+
+# Statements of the path that every candidate takes; building one costs more than running it.
+_ADD_ATTEMPT = insert(ATTEMPT)
+_ADD_CANDIDATE = insert(CANDIDATE)
+_ADD_ELITE = insert(ELITE)
+_ADD_EVALUATION = insert(EVALUATION)
+_ADD_PARENT = insert(PARENT)
+_FIND_CANDIDATE = select(CANDIDATE.c.id).where(CANDIDATE.c.digest == bindparam("digest"))
+_FIND_ATTEMPT = (
+    select(ATTEMPT.c.id, ATTEMPT.c.state, ATTEMPT.c.problem_id, ATTEMPT.c.candidate_id)
+    .join(PROBLEM, PROBLEM.c.id == ATTEMPT.c.problem_id)
+    .where(
+        PROBLEM.c.key == bindparam("key"),
+        ATTEMPT.c.generation == bindparam("generation"),
+        ATTEMPT.c.island == bindparam("island"),
+        ATTEMPT.c.slot_index == bindparam("slot_index"),
+    )
+)
+_SET_FIRST_ATTEMPT = (
+    update(CANDIDATE)
+    .where(CANDIDATE.c.id == bindparam("at"))
+    .values(attempt_id=bindparam("attempt_id"))
+)
+_SET_ADDITION = (
+    update(ATTEMPT)
+    .where(ATTEMPT.c.id == bindparam("at"))
+    .values({name: bindparam(name) for name in ("add_status", "add_value", "cell", "objective")})
+)
+_SET_ELITE = (
+    update(ELITE)
+    .where(
+        ELITE.c.problem_id == bindparam("at_problem"),
+        ELITE.c.island == bindparam("at_island"),
+        ELITE.c.cell == bindparam("at_cell"),
+    )
+    .values({name: bindparam(name) for name in ("attempt_id", "objective")})
+)
+_SET_VERDICT = (
+    update(ATTEMPT)
+    .where(ATTEMPT.c.id == bindparam("at"))
+    .values(state=bindparam("state"), reason=bindparam("reason"), result_id=bindparam("result_id"))
+)
+
+
+class _Found(NamedTuple):
+    """The numbers and the state of an attempt."""
+
+    id: int
+    state: str
+    problem_id: int
+    candidate_id: int | None
+
+
+def propose(
+    connection: Connection,
+    attempt: Attempt,
+    candidate: Candidate | None,
+    configurations: Sequence[Configuration] = (),
+) -> int:
+    """Add one attempt, its parents, and its candidate where that is new; return its number."""
+    problem_id = problem_number(connection, attempt.slot.problem)
+    candidate_id = result_id = None
+    is_new = False
+    if attempt.candidate is not None:
+        candidate_id, is_new = _candidate(connection, problem_id, attempt.candidate, candidate)
+    if attempt.result is not None:
+        result_id, _ = _candidate(connection, problem_id, attempt.result, candidate)
+    original = attempt.duplicate_of
+    row = {
+        "problem_id": problem_id,
+        "generation": attempt.slot.generation,
+        "island": attempt.slot.island,
+        "slot_index": attempt.slot.index,
+        "operator": attempt.operator,
+        "state": attempt.state.value,
+        "reason": storable(attempt.reason),
+        "candidate_id": candidate_id,
+        "result_id": result_id,
+        "duplicate_of_id": None if original is None else _found(connection, original).id,
+        "configurations_json": (
+            to_text([dict(point) for point in configurations]) if configurations else ""
+        ),
+        "note": storable(attempt.note),
+        "cost_s": attempt.cost_s,
+        "cost_usd": attempt.cost_usd,
+    }
+    number = _inserted(connection, _ADD_ATTEMPT, row)
+    if is_new:
+        _set_first_attempt(connection, candidate_id, number)
+    for position, parent in enumerate(attempt.parents):
+        parent_id = _found(connection, parent).id
+        row = {"attempt_id": number, "position": position, "parent_id": parent_id}
+        connection.execute(_ADD_PARENT, row)
+    return number
+
+
+def record(
+    connection: Connection, slot: Slot, evaluation: Evaluation, result: Candidate | None
+) -> None:
+    """See `Store.record`."""
+    number, _, problem_id, measured_id = _outstanding(connection, slot)
+    if result is not None:
+        measured_id, is_new = _candidate(connection, problem_id, result.id, result)
+        if is_new:
+            _set_first_attempt(connection, measured_id, number)
+    if measured_id is None:
+        raise StoreError(
+            f"{_named(slot)} proposed no candidate, so it can have no verdict: "
+            "record it with the candidate that was measured"
+        )
+    _add_evaluation(connection, (problem_id, measured_id, number), SEARCH, evaluation)
+    correct = evaluation.status is Status.OK
+    state = AttemptState.EVALUATED if correct else AttemptState.FAILED
+    change = {
+        "at": number,
+        "state": state.value,
+        "reason": evaluation.reason,
+        "result_id": measured_id if correct else None,
+    }
+    connection.execute(_SET_VERDICT, change)
+
+
+def fail(connection: Connection, slot: Slot, reason: str) -> None:
+    """See `Store.fail`."""
+    number = _outstanding(connection, slot).id
+    connection.execute(
+        update(ATTEMPT)
+        .where(ATTEMPT.c.id == number)
+        .values(state=AttemptState.FAILED.value, reason=storable(reason))
+    )
+
+
+def record_verification(
+    connection: Connection, problem_key: str, candidate_id: str, evaluation: Evaluation
+) -> None:
+    """See `Store.record_verification`."""
+    problem_id = problem_number(connection, problem_key)
+    number, _ = _candidate(connection, problem_id, candidate_id, None)
+    _add_evaluation(connection, (problem_id, number, None), VERIFY, evaluation)
+
+
+def withdraw(connection: Connection, problem_key: str, candidate_id: str, reason: str) -> None:
+    """See `Store.withdraw`."""
+    problem_id = problem_number(connection, problem_key)
+    number, _ = _candidate(connection, problem_id, candidate_id, None)
+    connection.execute(
+        update(CANDIDATE).where(CANDIDATE.c.id == number).values(withdrawn=storable(reason))
+    )
+    held = (
+        select(ELITE.c.island, ELITE.c.cell)
+        .join(ATTEMPT, ATTEMPT.c.id == ELITE.c.attempt_id)
+        .where(ELITE.c.problem_id == problem_id, ATTEMPT.c.result_id == number)
+    )
+    for island, cell in connection.execute(held).all():
+        next_best = (
+            select(ATTEMPT.c.id, ATTEMPT.c.objective)
+            .join(CANDIDATE, CANDIDATE.c.id == ATTEMPT.c.result_id)
+            .where(
+                ATTEMPT.c.problem_id == problem_id,
+                ATTEMPT.c.island == island,
+                ATTEMPT.c.cell == cell,
+                CANDIDATE.c.withdrawn == "",
+            )
+            .order_by(ATTEMPT.c.objective.desc(), ATTEMPT.c.generation, ATTEMPT.c.slot_index)
+            .limit(1)
+        )
+        successor = connection.execute(next_best).first()
+        _set_elite(connection, (problem_id, island, cell), successor or (None, None))
+
+
+def finish_generation(
+    connection: Connection, problem_key: str, generation: int, outcome: GenerationOutcome
+) -> None:
+    """See `Store.finish_generation`."""
+    problem_id = problem_number(connection, problem_key)
+    row = select(PROBLEM.c.generation).where(PROBLEM.c.id == problem_id)
+    reached = connection.execute(row).scalar_one()
+    if reached is not None and reached >= generation:
+        return
+    connection.execute(
+        update(ATTEMPT)
+        .where(
+            ATTEMPT.c.problem_id == problem_id,
+            ATTEMPT.c.generation == generation,
+            ATTEMPT.c.state == AttemptState.EVALUATED.value,
+        )
+        .values(state=AttemptState.ARCHIVED.value)
+    )
+    for migrant in outcome.migrants:
+        _add_migrant(connection, problem_id, migrant)
+    for insertion in outcome.insertions:
+        _add_insertion(connection, problem_id, insertion)
+    for tally in outcome.tallies:
+        _add_tally(connection, problem_id, tally)
+    connection.execute(
+        update(PROBLEM).where(PROBLEM.c.id == problem_id).values(generation=generation)
+    )
+
+
+def _candidate(
+    connection: Connection, problem_id: int, digest: str, candidate: Candidate | None
+) -> tuple[int, bool]:
+    """The number of a candidate, and whether it was added just now."""
+    number = connection.execute(_FIND_CANDIDATE, {"digest": digest}).scalar()
+    if number is not None:
+        return number, False
+    if candidate is None or candidate.id != digest:
+        raise StoreError(
+            f"the run has no candidate {digest[:12]!r}: propose it with its source first"
+        )
+    row = {
+        "problem_id": problem_id,
+        "digest": digest,
+        "program": candidate.program_id,
+        "language": candidate.language.value,
+        "source": storable(candidate.source),
+        "withdrawn": "",
+    }
+    return _inserted(connection, _ADD_CANDIDATE, row), True
+
+
+def _set_first_attempt(connection: Connection, candidate_number: int | None, number: int) -> None:
+    change = {"at": candidate_number, "attempt_id": number}
+    connection.execute(_SET_FIRST_ATTEMPT, change)
+
+
+def _found(connection: Connection, slot: Slot) -> _Found:
+    """What is at a slot; `StoreError` where nothing is."""
+    place = {
+        "key": slot.problem,
+        "generation": slot.generation,
+        "island": slot.island,
+        "slot_index": slot.index,
+    }
+    row = connection.execute(_FIND_ATTEMPT, place).first()
+    if row is None:
+        raise StoreError(f"the run has no {_named(slot)}: propose it first")
+    return _Found(*row)
+
+
+def _outstanding(connection: Connection, slot: Slot) -> _Found:
+    """What is at a slot that waits for its verdict."""
+    found = _found(connection, slot)
+    if found.state != AttemptState.PROPOSED.value:
+        raise StoreError(
+            f"{_named(slot)} is {found.state} already, expected it to be proposed: "
+            "record one verdict for each attempt"
+        )
+    return found
+
+
+def _named(slot: Slot) -> str:
+    return (
+        f"attempt {slot.index} of island {slot.island} in generation {slot.generation} "
+        f"of the problem {slot.problem[:12]}"
+    )
+
+
+def _add_evaluation(
+    connection: Connection,
+    about: tuple[int, int, int | None],
+    purpose: str,
+    evaluation: Evaluation,
+) -> None:
+    """Add a verdict about (problem's number, candidate's number, attempt's number or None)."""
+    problem_id, candidate_number, attempt_number = about
+    row = {
+        "problem_id": problem_id,
+        "candidate_id": candidate_number,
+        "attempt_id": attempt_number,
+        "purpose": purpose,
+        "status": evaluation.status.value,
+        "reason": evaluation.reason,
+        "speedup": evaluation.speedup,
+        "data_json": to_text(encode_evaluation(evaluation)),
+    }
+    connection.execute(_ADD_EVALUATION, row)
+
+
+def _add_migrant(connection: Connection, problem_id: int, migrant: Attempt) -> None:
+    number = propose(connection, migrant, None)
+    connection.execute(
+        insert(MIGRATION).values(
+            problem_id=problem_id,
+            source_id=_found(connection, migrant.parents[0]).id,
+            target_id=number,
+        )
+    )
+
+
+def _add_insertion(connection: Connection, problem_id: int, insertion: Insertion) -> None:
+    elite, addition = insertion.elite, insertion.addition
+    number = _found(connection, elite.slot).id
+    cell = ",".join(map(str, elite.cell))
+    change = {
+        "at": number,
+        "add_status": int(addition.status),
+        "add_value": addition.value,
+        "cell": cell,
+        "objective": elite.objective,
+    }
+    connection.execute(_SET_ADDITION, change)
+    if addition.status:
+        place = (problem_id, elite.slot.island, cell)
+        _set_elite(connection, place, (number, elite.objective))
+
+
+def _set_elite(
+    connection: Connection,
+    place: tuple[int, int, str],
+    holder: tuple[int | None, float | None],
+) -> None:
+    """Give a cell (problem's number, island, cell) to (attempt's number, objective)."""
+    problem_id, island, cell = place
+    attempt_number, objective = holder
+    values = {"attempt_id": attempt_number, "objective": objective}
+    at = {"at_problem": problem_id, "at_island": island, "at_cell": cell}
+    if connection.execute(_SET_ELITE, at | values).rowcount == 0:
+        row = {"problem_id": problem_id, "island": island, "cell": cell}
+        connection.execute(_ADD_ELITE, row | values)
+
+
+def _add_tally(connection: Connection, problem_id: int, tally: OperatorTally) -> None:
+    connection.execute(
+        insert(TALLY).values(
+            problem_id=problem_id,
+            generation=tally.generation,
+            operator=tally.operator,
+            attempts=tally.attempts,
+            evaluated=tally.evaluated,
+            accepted=tally.accepted,
+            gain=tally.gain,
+            cost_s=tally.cost_s,
+        )
+    )
+
+
+def _inserted(connection: Connection, statement: Insert, row: dict[str, Any]) -> int:
+    key = connection.execute(statement, row).inserted_primary_key
+    assert key is not None
+    number: int = key[0]
+    return number

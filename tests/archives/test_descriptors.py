@@ -1,0 +1,68 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from archives.descriptors import AXES, DEFAULT_AXES, axes_named, describe, dims_of
+from archives.evaluation import KernelFacts, Reuse
+from problems.errors import ConfigError
+
+facts_of_all = st.builds(
+    KernelFacts,
+    launches=st.one_of(st.none(), st.integers(0, 100)),
+    reuse=st.one_of(st.none(), st.sampled_from(Reuse)),
+    work=st.one_of(st.none(), st.integers(0, 1 << 20)),
+    bytes_ratio=st.one_of(st.none(), st.floats(0, 1e6)),
+    vector_bits=st.one_of(st.none(), st.integers(0, 512)),
+)
+
+
+@given(facts=facts_of_all)
+def test_every_cell_lies_in_the_grid(facts: KernelFacts) -> None:
+    axes = tuple(AXES.values())
+    cell = describe(facts, axes)
+    if cell is not None:
+        assert all(0 <= index < size for index, size in zip(cell, dims_of(axes), strict=True))
+
+
+@pytest.mark.parametrize(
+    ("launches", "label"), [(1, "1"), (2, "2"), (3, "3-4"), (4, "3-4"), (5, "5+"), (99, "5+")]
+)
+def test_launches_are_binned_as_named(launches: int, label: str) -> None:
+    axis = AXES["launches"]
+    index = axis.bin_of(KernelFacts(launches=launches))
+    assert index is not None
+    assert axis.labels[index] == label
+
+
+def test_kernels_of_a_cpu_spread_over_the_bins_of_work() -> None:
+    scalar_avx2_avx512 = [4, 8, 64, 128, 256, 512, 1024, 2048]
+    bins = {AXES["work"].bin_of(KernelFacts(work=work)) for work in scalar_avx2_avx512}
+    assert len(bins) >= 6
+
+
+def test_vector_widths_have_a_bin_each() -> None:
+    axis = AXES["vector"]
+    labels = [axis.labels[axis.bin_of(KernelFacts(vector_bits=b)) or 0] for b in (0, 128, 256, 512)]
+    assert labels == ["scalar", "128", "256", "512"]
+
+
+def test_library_calls_have_no_loop_of_their_own_and_still_a_cell() -> None:
+    facts = KernelFacts(launches=1, reuse=Reuse.LIBRARY)
+    assert describe(facts, axes_named(DEFAULT_AXES)) == (0, 2, 0)
+
+
+def test_without_a_measured_fact_there_is_no_cell() -> None:
+    assert describe(KernelFacts(launches=1, reuse=Reuse.CACHE), axes_named(DEFAULT_AXES)) is None
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [((), "no axis"), (("launches", "colour"), "'colour' is unknown"), (("work", "work"), "twice")],
+)
+def test_wrong_axes_are_refused_with_what_to_do(names: tuple[str, ...], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        axes_named(names)
+
+
+def test_every_axis_is_listed_under_its_name_with_at_least_three_bins() -> None:
+    assert all(name == axis.name and len(axis.labels) >= 3 for name, axis in AXES.items())
