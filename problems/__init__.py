@@ -1,27 +1,12 @@
 """Problems: what is to be made faster.
 
-Importing it loads no torch; `problems.trace.trace` does, when it is called.
+    problems.problem     Problem, Domain, Scale: what everything downstream sees
+    problems.catalogue   the bundled problems at three scales
+    problems.loaders     a folder or a file in KernelBench's form
+    problems.trace       the operator graph of a problem (loads torch when called)
+    problems.graph       that graph as plain data
+    problems.footprint   the bytes a problem needs
+    problems.errors      the exceptions of EvoKernel
+
+Nothing is imported here: the command line needs the exceptions alone, and answers at once.
 """
-
-from problems.catalogue import load_level, parse_ids
-from problems.errors import ProblemError
-from problems.footprint import tensor_bytes
-from problems.graph import Node, OperatorGraph, TensorSpec
-from problems.loaders import load_file, load_folder
-from problems.problem import Domain, DomainKind, Problem, Scale
-
-__all__ = [
-    "Domain",
-    "DomainKind",
-    "Node",
-    "OperatorGraph",
-    "Problem",
-    "ProblemError",
-    "Scale",
-    "TensorSpec",
-    "load_file",
-    "load_folder",
-    "load_level",
-    "parse_ids",
-    "tensor_bytes",
-]
