@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -58,7 +58,7 @@ class OperatorContext:
     generation: int = 0
     island: int = 0
     seeds: Sequence[tuple[str, str]] = ()
-    known: frozenset[str] = frozenset()
+    known: Set[str] = frozenset()
     settings: Mapping[str, object] = field(default_factory=dict)
 
 
@@ -89,17 +89,24 @@ class Operator(Protocol):
     """Turns parents into a child.
 
     An operator is stateless: the same parents, context and random stream give the same
-    proposal (LLM operators: apart from the model's reply, which is recorded).
-
-    Attributes:
-        name: Its name in configurations, stores and reports.
-        num_parents: How many parents it wants: (least, most).
-        from_failures: True where its parents are failed candidates (repair).
+    proposal (LLM operators: apart from the model's reply, which is recorded). A plain attribute
+    serves where a property is named here.
     """
 
-    name: str
-    num_parents: tuple[int, int]
-    from_failures: bool
+    @property
+    def name(self) -> str:
+        """Its name in configurations, stores and reports."""
+        ...
+
+    @property
+    def num_parents(self) -> tuple[int, int]:
+        """How many parents it wants: (least, most)."""
+        ...
+
+    @property
+    def from_failures(self) -> bool:
+        """True where its parents are failed candidates (repair)."""
+        ...
 
     def applies(self, context: OperatorContext) -> bool:
         """Tell whether the operator can do anything for this problem at all."""

@@ -1,0 +1,97 @@
+"""The operator "sketch": a parameterised schedule for a pattern of the operator graph."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from archives.candidate import Candidate
+from archives.configuration import Configuration, Space, read_configuration, read_space
+from operators.operator import OperatorContext, Parent, Proposal
+from operators.sketches.registry import SKETCHES
+from operators.sketches.sketch import Sketch
+
+__all__ = ["SketchOperator"]
+
+_DEFAULT_CONFIGURATIONS = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SketchOperator:
+    """Writes a sketch that fits the problem, with a few points of its space to try.
+
+    Settings:
+        configurations: Points to propose with each program, at least 1; default 4.
+
+    Attributes:
+        sketches: Those to choose from.
+    """
+
+    name: str = "sketch"
+    num_parents: tuple[int, int] = (0, 0)
+    from_failures: bool = False
+    sketches: tuple[Sketch, ...] = SKETCHES
+
+    def applies(self, context: OperatorContext) -> bool:
+        """Tell whether there is a graph and a sketch for the device."""
+        return context.graph is not None and any(
+            sketch.device == context.device for sketch in self.sketches
+        )
+
+    async def propose(
+        self, parents: Sequence[Parent], context: OperatorContext, rng: np.random.Generator
+    ) -> Proposal:
+        """Propose a program, rather one that this problem has not seen.
+
+        Args:
+            parents: None are wanted.
+            context: Its graph is matched; its `known` ids tell which programs are new.
+            rng: Chooses the sketch and the points.
+        """
+        written = self._written(context)
+        if not written:
+            return Proposal(source=None, reason="no_sketch_matches")
+        fresh = [(name, source) for name, source in written if not _is_known(context, source)]
+        choices = fresh or written
+        name, source = choices[int(rng.integers(len(choices)))]
+        wanted = context.settings.get("configurations", _DEFAULT_CONFIGURATIONS)
+        count = wanted if isinstance(wanted, int) and wanted > 0 else _DEFAULT_CONFIGURATIONS
+        first = [dict(read_configuration(source))] if fresh else []
+        points = _points(read_space(source), first, count, rng)
+        note = f"sketch {name}" if fresh else f"sketch {name}, other points of a known program"
+        return Proposal(source=source, configurations=points, note=note)
+
+    def _written(self, context: OperatorContext) -> list[tuple[str, str]]:
+        if context.graph is None:
+            return []
+        found = []
+        for sketch in self.sketches:
+            if sketch.device == context.device:
+                source = sketch.write(context.problem, context.graph)
+                if source is not None:
+                    found.append((sketch.name, source))
+        return found
+
+
+def _is_known(context: OperatorContext, source: str) -> bool:
+    return Candidate.of(context.problem.key, source).program_id in context.known
+
+
+def _points(
+    space: Space,
+    first: list[dict[str, bool | int | float | str]],
+    count: int,
+    rng: np.random.Generator,
+) -> tuple[Configuration, ...]:
+    """`count` distinct points, those of `first` included; fewer where the space is smaller."""
+    points = list(first)
+    size = int(np.prod([len(choices) for choices in space.values()], dtype=float))
+    for _ in range(20 * count):
+        if len(points) >= min(count, size):
+            break
+        point = {name: choices[int(rng.integers(len(choices)))] for name, choices in space.items()}
+        if point not in points:
+            points.append(point)
+    return tuple(points)

@@ -1,0 +1,233 @@
+"""Writes a sketch out as one stand-alone Python module with `ModelNew`.
+
+A sketch brings C++ text, its parameters and the lines of `forward`; this module adds what every
+program shares: the reference's constructor (so that state dicts agree), checks of the arguments,
+and the loader. The text runs without EvoKernel.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from archives.configuration import Configuration, Space
+from operators.sketches.cpp import LOADER
+from problems.graph import OperatorGraph, TensorSpec
+from problems.problem import Problem
+
+__all__ = ["Program", "local_names", "write_module"]
+
+_RESERVED = frozenset({"CONFIG", "KERNELS", "ctypes", "hashlib", "os", "out", "self", "torch"})
+_IMPORTED = ("ctypes", "hashlib", "os", "subprocess", "tempfile", "torch")
+_DROPPED = frozenset({"get_inputs", "get_init_inputs"})
+_LETTERS = {"p": "ctypes.c_void_p", "l": "ctypes.c_long", "f": "ctypes.c_float"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Program:
+    """What a sketch hands to `write_module`.
+
+    Attributes:
+        summary: The module's docstring, one sentence on the schedule.
+        space: Its `TUNE_PARAMS`. Each is passed to the compiler as -DNAME=VALUE (booleans as 0
+            and 1); "VECTOR_BITS" (256 or 512) also sets the preferred width of vectors.
+        configuration: Its default `CONFIG`.
+        cpp: The C++ text. Functions to be called are `extern "C" void`.
+        functions: For each C function called, the letters of its arguments: "p" for a pointer
+            (pass `tensor.data_ptr()`), "l" for a long, "f" for a float.
+        values: Names of the graph's values that `body` uses: inputs, parameters and buffers.
+            Each is checked on entry, made contiguous and bound to its name in `local_names`.
+        body: The lines of `forward` after the checks, without indentation of their own level.
+            They may use `torch`, `KERNELS`, `CONFIG` and `self`, and return the output.
+    """
+
+    summary: str
+    space: Space
+    configuration: Configuration
+    cpp: str
+    functions: Mapping[str, str]
+    values: tuple[str, ...]
+    body: tuple[str, ...]
+
+
+def local_names(problem: Problem, graph: OperatorGraph) -> dict[str, str] | None:
+    """Return the local variable in `forward` of each input, parameter and buffer.
+
+    Returns:
+        Names by value ("input0" -> "x", "param:conv.weight" -> "conv_weight"), valid both in
+        Python and in C++; None where the reference's forward cannot be called positionally.
+    """
+    forward = _forward(problem)
+    if forward is None:
+        return None
+    arguments = [a.arg for a in (*forward.args.posonlyargs, *forward.args.args)][1:]
+    if forward.args.vararg or forward.args.kwonlyargs or len(arguments) != len(graph.inputs):
+        return None
+    taken = set(_RESERVED)
+    names: dict[str, str] = {}
+    state = [f"param:{name}" for name in graph.parameters]
+    state += [f"buffer:{name}" for name in graph.buffers]
+    inputs = [f"input{index}" for index in range(len(arguments))]
+    for value, wanted in (
+        *zip(inputs, arguments, strict=True),
+        *((value, value.partition(":")[2].replace(".", "_")) for value in state),
+    ):
+        name = wanted
+        while name in taken:
+            name += "_"
+        taken.add(name)
+        names[value] = name
+    return names
+
+
+def write_module(problem: Problem, graph: OperatorGraph, program: Program) -> str | None:
+    """Write a program out as the text of one stand-alone module.
+
+    Args:
+        problem: Its reference's constructor, constants and imports are kept.
+        graph: Gives the shapes that `forward` insists on.
+        program: What the sketch brings.
+
+    Returns:
+        The text; None where the reference's class cannot be taken over.
+    """
+    names = local_names(problem, graph)
+    model = _model(problem)
+    if names is None or model is None:
+        return None
+    lines = _forward_lines(problem, graph, program, names)
+    cls = ast.unparse(_renamed(model)) + "\n\n" + _indented(lines, 4)
+    kept = _kept(problem, model)
+    imports = [f"import {name}" for name in _IMPORTED]
+    imports += [text for text in map(ast.unparse, kept.imports) if text not in imports]
+    signatures = []
+    for name, letters in program.functions.items():
+        types = ", ".join(_LETTERS[letter] for letter in letters)
+        signatures.append(f"KERNELS.{name}.argtypes = [{types}]")
+        signatures.append(f"KERNELS.{name}.restype = None")
+    parts = [
+        f'"""{program.summary}\n\nWritten for {problem.label} with its own sizes and constructor '
+        'arguments.\n"""',
+        "\n".join(imports),
+        f"TUNE_PARAMS = {_literal({k: list(v) for k, v in program.space.items()})}\n"
+        f"CONFIG = {_literal(dict(program.configuration))}",
+        f'CPP_SOURCE = r"""\n{program.cpp.strip()}\n"""',
+        LOADER.strip(),
+        "KERNELS = load_kernels(CPP_SOURCE, CONFIG)\n" + "\n".join(signatures),
+        *(ast.unparse(statement) for statement in kept.definitions),
+        cls,
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Kept:
+    imports: list[ast.stmt]
+    definitions: list[ast.stmt]
+
+
+def _model(problem: Problem) -> ast.ClassDef | None:
+    for node in ast.parse(problem.source).body:
+        if isinstance(node, ast.ClassDef) and node.name == "Model":
+            return node
+    return None
+
+
+def _forward(problem: Problem) -> ast.FunctionDef | None:
+    model = _model(problem)
+    for node in model.body if model else ():
+        if isinstance(node, ast.FunctionDef) and node.name == "forward":
+            return node
+    return None
+
+
+def _renamed(model: ast.ClassDef) -> ast.ClassDef:
+    """`Model` as `ModelNew`, without `forward` and docstrings of methods."""
+    body = [
+        node
+        for node in model.body
+        if not (isinstance(node, ast.FunctionDef) and node.name == "forward")
+    ]
+    renamed = ast.ClassDef(
+        name="ModelNew",
+        bases=model.bases,
+        keywords=model.keywords,
+        body=body or [ast.Pass()],
+        decorator_list=model.decorator_list,
+    )
+    for node in ast.walk(renamed):
+        if isinstance(node, ast.Name) and node.id == "Model":
+            node.id = "ModelNew"
+    return renamed
+
+
+def _kept(problem: Problem, model: ast.ClassDef) -> _Kept:
+    """The imports and definitions that the class needs, found through the names it uses."""
+    statements = [
+        node
+        for node in ast.parse(problem.source).body
+        if not (isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name in _DROPPED)
+        and not (isinstance(node, ast.ClassDef) and node.name == "Model")
+    ]
+    wanted = _used(_renamed(model))
+    chosen: set[int] = set()
+    grown = True
+    while grown:
+        grown = False
+        for index, node in enumerate(statements):
+            if index not in chosen and wanted & set(_bound(node)):
+                chosen.add(index)
+                wanted |= _used(node)
+                grown = True
+    picked = [statements[index] for index in sorted(chosen)]
+    imports = [node for node in picked if isinstance(node, ast.Import | ast.ImportFrom)]
+    future = [node for node in imports if getattr(node, "module", "") == "__future__"]
+    return _Kept(
+        imports=[node for node in imports if node not in future],
+        definitions=[node for node in picked if node not in imports],
+    )
+
+
+def _used(node: ast.AST) -> set[str]:
+    return {child.id for child in ast.walk(node) if isinstance(child, ast.Name)}
+
+
+def _bound(node: ast.stmt) -> Iterable[str]:
+    """Names that a top-level statement binds."""
+    if isinstance(node, ast.Import | ast.ImportFrom):
+        return [(alias.asname or alias.name).partition(".")[0] for alias in node.names]
+    if isinstance(node, ast.FunctionDef | ast.ClassDef):
+        return [node.name]
+    return [
+        child.id
+        for child in ast.walk(node)
+        if isinstance(child, ast.Name) and isinstance(child.ctx, ast.Store)
+    ]
+
+
+def _forward_lines(
+    problem: Problem, graph: OperatorGraph, program: Program, names: Mapping[str, str]
+) -> list[str]:
+    arguments = [names[f"input{index}"] for index in range(len(graph.inputs))]
+    lines = [f"def forward({', '.join(['self', *arguments])}):"]
+    for value in program.values:
+        spec = graph.spec(value)
+        name = names[value]
+        if isinstance(spec, TensorSpec):
+            kind, _, attribute = value.partition(":")
+            source = f"self.{attribute}" if attribute else name
+            shown = f"self.{attribute}" if kind in ("param", "buffer") else name
+            lines.append(
+                f'    {name} = checked("{shown}", {source}, {spec.shape}, torch.{spec.dtype})'
+            )
+    return lines + [f"    {line}" for line in program.body]
+
+
+def _indented(lines: Iterable[str], width: int) -> str:
+    return "\n".join(" " * width + line if line else line for line in lines)
+
+
+def _literal(value: Mapping[str, object]) -> str:
+    """A dict, one entry a line."""
+    return "{\n" + "".join(f"    {name!r}: {item!r},\n" for name, item in value.items()) + "}"
