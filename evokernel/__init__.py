@@ -13,6 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from evokernel.api import evaluate, resume, run
     from problems.errors import (
         ConfigError,
         EvaluatorError,
@@ -34,11 +35,17 @@ __all__ = [
     "WorkerDied",
     "WorkerTimeout",
     "__version__",
+    "evaluate",
+    "resume",
+    "run",
 ]
 
 __version__ = "0.1.0"
 
-_HOMES = {name: "problems.errors" for name in __all__ if name != "__version__"}
+_HOMES = {
+    name: "problems.errors" for name in __all__ if name.endswith(("Error", "Died", "Timeout"))
+}
+_HOMES |= dict.fromkeys(("evaluate", "resume", "run"), "evokernel.api")
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - a module attribute may be anything

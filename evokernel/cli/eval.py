@@ -1,0 +1,143 @@
+"""`evokernel eval`: the referee's verdict on one candidate."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.markup import escape
+
+from evokernel.cli.problems import BundledScale
+from evokernel.cli.reading import (
+    IdOption,
+    JsonOption,
+    LevelOption,
+    console,
+    evaluation_json,
+    print_json,
+)
+from evokernel.cli.show import describe_evaluation
+from problems.errors import ConfigError, EvaluatorError
+
+if TYPE_CHECKING:
+    from archives.evaluation import Evaluation
+    from problems.problem import Problem
+
+__all__ = ["evaluate"]
+
+_CANDIDATE_FAILED = 1
+_NO_VERDICT = 3
+
+
+def evaluate(
+    files: Annotated[
+        list[Path],
+        typer.Argument(
+            help="REFERENCE and CANDIDATE, or with --level and --id the CANDIDATE alone."
+        ),
+    ],
+    level: LevelOption = None,
+    id: IdOption = None,
+    scale: Annotated[
+        BundledScale | None,
+        typer.Option(help="Sizes of the bundled problem. Default: small, for a CPU."),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Check a candidate on fresh secret inputs and measure it against its reference.
+
+    Exit codes: 0 it is correct and was measured, 1 it failed, 2 wrong usage, 3 no verdict.
+    """
+    import asyncio
+
+    problem, source = _read(files, level, id, scale)
+    try:
+        evaluation = asyncio.run(_judge(problem, source))
+    except EvaluatorError as error:
+        typer.echo(f"evokernel: no verdict: {error}", err=True)
+        raise typer.Exit(_NO_VERDICT) from None
+    if as_json:
+        print_json(
+            {
+                **evaluation_json(evaluation),
+                "level": problem.level,
+                "id": problem.id,
+                "name": problem.name,
+                "scale": problem.scale.value,
+            }
+        )
+    else:
+        out = console()
+        out.print(f"[bold]{escape(problem.label)}[/bold], {problem.scale} scale")
+        for line in describe_evaluation(evaluation):
+            out.print(line, markup=False, highlight=False, soft_wrap=True)
+    code = _exit_code(evaluation)
+    if code:
+        raise typer.Exit(code)
+
+
+def _read(
+    files: list[Path], level: int | None, id: int | None, scale: BundledScale | None
+) -> tuple[Problem, str]:
+    from problems.catalogue import load_level
+    from problems.loaders import load_file
+    from problems.problem import Scale
+
+    if level is None and id is None:
+        if len(files) != 2:
+            raise ConfigError(
+                f"eval expects two files, REFERENCE and CANDIDATE, got {len(files)}: give both, "
+                "or --level and --id and the candidate alone"
+            )
+        if scale is not None:
+            raise ConfigError(
+                "--scale is for bundled problems: a reference file states its own sizes"
+            )
+        return load_file(files[0]), _text(files[1])
+    if level is None or id is None or len(files) != 1:
+        raise ConfigError(
+            "eval of a bundled problem expects --level, --id and one file, the CANDIDATE; got "
+            f"--level {level}, --id {id} and {len(files)} files"
+        )
+    (problem,) = load_level(level, Scale(scale.value) if scale else Scale.SMALL, [id])
+    return problem, _text(files[0])
+
+
+def _text(path: Path) -> str:
+    """The candidate's text, whatever it is: the verdict on it is the referee's."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"the candidate {path} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(
+            f"the candidate {path} is not UTF-8 text ({error.reason} at byte {error.start})"
+        ) from error
+
+
+async def _judge(problem: Problem, source: str) -> Evaluation:
+    from archives.candidate import Candidate
+    from evaluator.evaluator import EvaluationRequest, Purpose
+    from evaluator.local import LocalEvaluator
+
+    evaluator = LocalEvaluator()
+    await evaluator.start()
+    try:
+        return await evaluator.evaluate(
+            EvaluationRequest(
+                problem=problem,
+                candidate=Candidate.of(problem.key, source),
+                purpose=Purpose.VERIFY,
+            )
+        )
+    finally:
+        await evaluator.close()
+
+
+def _exit_code(evaluation: Evaluation) -> int:
+    from archives.evaluation import Status
+
+    if evaluation.status is Status.OK:
+        return 0
+    return _NO_VERDICT if evaluation.status is Status.UNSTABLE else _CANDIDATE_FAILED

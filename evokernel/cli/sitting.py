@@ -1,0 +1,46 @@
+"""What `run`, `resume` and `seed` share: a sitting with progress, and how it ends."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import typer
+
+if TYPE_CHECKING:
+    from archives.store import Store
+    from evokernel.launch import Plan
+
+__all__ = ["conduct"]
+
+_INTERRUPTED = 130
+
+
+def conduct(store: Store, plan: Plan) -> None:
+    """Run until the end, Ctrl-C or the budget; then print the report, or how to go on."""
+    from archives.records import RunState
+    from evokernel.cli.reading import console
+    from evokernel.cli.report import print_report
+    from evokernel.launch import sit
+    from evokernel.progress import show_progress
+    from evokernel.report import read_report
+    from problems.errors import EvaluatorError
+
+    hint = f"go on with: evokernel resume {store.folder}"
+    count = len(plan.problems)
+    typer.echo(
+        f"evokernel: {count} problem{'s' if count != 1 else ''} at {plan.scale} scale, on the CPU, "
+        f"kept in {store.folder}",
+        err=True,
+    )
+    try:
+        ending = sit(store, plan, display=show_progress)
+    except KeyboardInterrupt:
+        typer.echo(f"evokernel: stopped; nothing recorded is lost, {hint}", err=True)
+        raise typer.Exit(_INTERRUPTED) from None
+    except EvaluatorError as error:
+        raise EvaluatorError(f"{error}; nothing recorded is lost, {hint}") from error
+    for label, reason in ending.skipped:
+        typer.echo(f"evokernel: skipped {label}: {reason}", err=True)
+    print_report(read_report(store), console())
+    if ending.state is RunState.STOPPED:
+        typer.echo(f"evokernel: stopped because {ending.reason}; {hint}", err=True)

@@ -1,0 +1,188 @@
+"""What this machine has of what EvoKernel needs, and what to do about the rest."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from problems.errors import EvaluatorError
+
+__all__ = ["Finding", "examine", "isolation_of_a_worker"]
+
+_LEAST_PYTHON = (3, 11)
+_NEWEST_PYTHON = (3, 13)
+_LEAST_MEMORY_GB = 6
+
+_PROTECTIONS = {
+    "pid": "process namespaces: what a candidate leaves behind dies with it",
+    "net": "network namespaces: a candidate reaches no network",
+    "ipc": "IPC namespaces: a candidate shares no memory with others",
+    "mount": "mount namespaces: a candidate's scratch is limited in size",
+    "seccomp": "seccomp: a candidate opens no sockets and traces no process",
+    "landlock": "Landlock: a candidate writes only to its scratch",
+}
+_SPACES = frozenset({"pid", "net", "ipc", "mount"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One thing that was looked at.
+
+    Attributes:
+        name: What.
+        status: "ok", "missing" (EvoKernel cannot work without it) or "note".
+        found: What there is.
+        advice: What to do; "" where nothing is.
+    """
+
+    name: str
+    status: str
+    found: str
+    advice: str = ""
+
+
+def examine(isolation: Callable[[], str]) -> list[Finding]:
+    """Look at everything; starts a worker, but measures nothing.
+
+    Args:
+        isolation: Starts a worker as a candidate gets it and returns its protections, joined by
+            "+"; `isolation_of_a_worker` is the real one. May raise `EvaluatorError`.
+    """
+    return [
+        _platform(),
+        _python(),
+        _package("torch", "install it: pip install torch", needed=True),
+        _program("g++", "install it (Debian and Ubuntu: apt-get install g++)", needed=True),
+        _program(
+            "objdump",
+            "install binutils; without it the archive knows less about a kernel's machine code",
+        ),
+        _package("ray", "install it: pip install ray", needed=True),
+        _cores(),
+        _memory(),
+        *_isolation(isolation),
+        _gpu(),
+    ]
+
+
+def isolation_of_a_worker() -> str:
+    """Start a worker as a candidate would get it and return its protections.
+
+    Raises:
+        EvaluatorError: No worker could be started.
+    """
+    from evaluator.referee.deadlines import Deadlines
+    from evaluator.referee.device import core_sets
+    from evaluator.referee.spawner import Spawner, WorkerPlan
+
+    cores = core_sets().other
+    spawner = Spawner(Deadlines(), cores)
+    try:
+        plan = WorkerPlan(role="candidate", cpus=cores, threads=1, memory_bytes=None)
+        return spawner.spawn(plan).isolation
+    finally:
+        spawner.close()
+
+
+def _platform() -> Finding:
+    found = f"{platform.system()} {platform.machine()}, kernel {platform.release()}"
+    if platform.system() == "Linux" and platform.machine() == "x86_64":
+        return Finding(name="platform", status="ok", found=found)
+    return Finding(
+        name="platform", status="missing", found=found, advice="use Linux on an x86-64 machine"
+    )
+
+
+def _python() -> Finding:
+    found = platform.python_version()
+    if sys.version_info < _LEAST_PYTHON:
+        return Finding(
+            name="python", status="missing", found=found, advice="use Python 3.11, 3.12 or 3.13"
+        )
+    if sys.version_info[:2] > _NEWEST_PYTHON:
+        return Finding(
+            name="python", status="note", found=found, advice="tested up to Python 3.13 only"
+        )
+    return Finding(name="python", status="ok", found=found)
+
+
+def _package(name: str, advice: str, *, needed: bool = False) -> Finding:
+    try:
+        return Finding(name=name, status="ok", found=version(name))
+    except PackageNotFoundError:
+        status = "missing" if needed else "note"
+        return Finding(name=name, status=status, found="not installed", advice=advice)
+
+
+def _program(name: str, advice: str, *, needed: bool = False) -> Finding:
+    path = shutil.which(name)
+    if path is not None:
+        return Finding(name=name, status="ok", found=path)
+    status = "missing" if needed else "note"
+    return Finding(name=name, status=status, found="not on the PATH", advice=advice)
+
+
+def _cores() -> Finding:
+    count = len(os.sched_getaffinity(0))
+    if count > 1:
+        return Finding(name="cores", status="ok", found=f"{count} usable")
+    return Finding(
+        name="cores",
+        status="note",
+        found="1 usable",
+        advice="use two or more: on one core builds disturb what is being timed",
+    )
+
+
+def _memory() -> Finding:
+    total_gb = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
+    found = f"{total_gb:.1f} GB"
+    if total_gb >= _LEAST_MEMORY_GB:
+        return Finding(name="memory", status="ok", found=found)
+    return Finding(
+        name="memory",
+        status="note",
+        found=found,
+        advice=f"a run over all of level 1 may need {_LEAST_MEMORY_GB} GB: run fewer problems",
+    )
+
+
+def _isolation(isolation: Callable[[], str]) -> list[Finding]:
+    try:
+        held = isolation()
+    except EvaluatorError as error:
+        return [Finding(name="isolation", status="missing", found="none", advice=str(error))]
+    protections = set(held.split("+"))
+    findings = [Finding(name="isolation", status="ok", found=held or "none")]
+    for name, meaning in _PROTECTIONS.items():
+        if name not in protections:
+            cure = (
+                "allow user namespaces or run as root" if name in _SPACES else "use a newer kernel"
+            )
+            findings.append(
+                Finding(
+                    name="isolation",
+                    status="note",
+                    found=f"no {meaning}",
+                    advice=f"{cure}; until then judge only code that you trust not to be hostile",
+                )
+            )
+    return findings
+
+
+def _gpu() -> Finding:
+    devices = sorted(path.name for path in Path("/dev").glob("nvidia[0-9]*"))
+    if not devices:
+        return Finding(name="gpu", status="ok", found="none seen; kernels are measured on the CPU")
+    return Finding(
+        name="gpu",
+        status="note",
+        found=f"{len(devices)} NVIDIA device{'s' if len(devices) != 1 else ''} seen",
+        advice="this release measures on the CPU only",
+    )

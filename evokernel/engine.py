@@ -1,0 +1,307 @@
+"""The engine: the loop that puts operators, evaluator, archives and store together.
+
+Nobody else composes. `Engine._generation` is the whole search in one screen; the rest of this file
+decides whose turn it is and when to stop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import logging
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from archives.evaluation import Evaluation
+from archives.records import ProblemStatus, RunState
+from archives.store import Store
+from evaluator.evaluator import Capacity, Evaluator
+from evokernel.breeding import Breeder
+from evokernel.budget import Budget
+from evokernel.config import RunConfig
+from evokernel.judging import Judge
+from evokernel.monitor import Monitor, ProblemView
+from evokernel.search import ProblemSearch, recover
+from evokernel.tasks import cancel_all, run_together
+from evokernel.verification import Verifier
+from operators.operator import Operator
+from problems.errors import EvaluatorError, ProblemError
+
+__all__ = ["Ending", "Engine"]
+
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ending:
+    """How a sitting of a run ended.
+
+    Attributes:
+        state: What the store says now.
+        reason: Why it stopped before its end, for people; "" where it did not.
+        skipped: (label, reason) of the problems that were given up.
+    """
+
+    state: RunState
+    reason: str = ""
+    skipped: tuple[tuple[str, str], ...] = ()
+
+
+class Engine:
+    """Runs, or goes on with, the run of one store. Use it once."""
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        config: RunConfig,
+        evaluator: Evaluator,
+        operators: Mapping[str, Operator],
+        seeds: Mapping[str, Sequence[tuple[str, str]]] | None = None,
+        monitor: Monitor | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Prepare a sitting; nothing starts yet.
+
+        Args:
+            store: Open for writing, with its problems in it.
+            config: The run's configuration.
+            evaluator: Not started yet.
+            operators: By name; "seed" must be among them.
+            seeds: Human kernels by problem key: (name, source).
+            monitor: What people are shown.
+            clock: Seconds; for costs and the time limit.
+        """
+        assert "seed" in operators, "every run starts from seeds"
+        self._store = store
+        self._config = config
+        self._evaluator = evaluator
+        self._operators = operators
+        self._seeds = seeds or {}
+        self._clock = clock
+        self._stop = ""
+        self.monitor = monitor or Monitor()
+        self.budget = Budget(config=config.budget, clock=clock, started=clock())
+
+    async def run(self) -> Ending:
+        """Run until every problem is done, or the budget is spent.
+
+        Cancelling stops cleanly: what was recorded stays, and the run can be resumed.
+
+        Raises:
+            EvaluatorError: The evaluator does not start, or fails again and again.
+            StoreError: The store cannot be written any more.
+        """
+        self._store.set_state(RunState.RUNNING)
+        finished = False
+        try:
+            capacity = await self._evaluator.start()
+            searches = self._prepare(capacity)
+            await self._work(searches, capacity)
+            while not self._stop and (late := self._with_arrivals(searches)):
+                await self._work(late, capacity, extra=True)
+            finished = not self._stop
+        finally:
+            try:
+                await self._evaluator.close()
+            finally:
+                self._store.set_state(RunState.FINISHED if finished else RunState.STOPPED)
+        skipped = tuple(
+            (search.problem.label, state.reason)
+            for search, state in zip(searches, self._store.problem_states(), strict=True)
+            if state.status is ProblemStatus.SKIPPED
+        )
+        state = RunState.FINISHED if finished else RunState.STOPPED
+        return Ending(state=state, reason=self._stop, skipped=skipped)
+
+    async def _generation(self, search: ProblemSearch, generation: int) -> None:
+        """One generation of one problem: select, vary, evaluate, insert, record, migrate."""
+        arrivals = self._store.take_seeds(search.problem.key, generation)
+        kernels = [(seed.name, seed.source) for seed in arrivals]
+        # Select and vary: islands are asked at the same time, and recorded in their order.
+        broods = [
+            asyncio.ensure_future(brood)
+            for brood in self._breeder.broods(search, generation, kernels)
+        ]
+        verdicts: list[asyncio.Task[None]] = []
+        try:
+            for brood in broods:
+                waiting = self._judge.enter(search, await brood)
+                # Evaluate: verdicts arrive in any order, and each is recorded at once.
+                verdicts += [
+                    asyncio.ensure_future(self._judge.judge(search, draft)) for draft in waiting
+                ]
+            await asyncio.gather(*verdicts)
+        finally:
+            await cancel_all([*broods, *verdicts])
+        # Insert in slot order, credit, migrate; and record all of it in one transaction.
+        outcome = search.close_generation(generation)
+        self._store.finish_generation(search.problem.key, generation, outcome)
+
+    def _prepare(self, capacity: Capacity) -> list[ProblemSearch]:
+        """Bring every problem to where the store's rows are."""
+        self._breeder = Breeder(
+            operators=self._operators,
+            config=self._config,
+            device=capacity.device,
+            store=self._store,
+            clock=self._clock,
+        )
+        self._judge = Judge(
+            store=self._store,
+            evaluator=self._evaluator,
+            budget=self.budget,
+            monitor=self.monitor,
+            patience=self._config.evaluation.failures,
+        )
+        self._verifier = Verifier(
+            store=self._store, judge=self._judge, config=self._config.evaluation
+        )
+        if self._store.run().device is None:
+            self._store.set_device(
+                capacity.device,
+                noise_floor=capacity.noise_floor,
+                referee_version=capacity.referee_version,
+            )
+        self.budget.evaluations = self._store.counts().evaluations
+        searches = []
+        states = self._store.problem_states()
+        for index, (problem, state) in enumerate(zip(self._store.problems(), states, strict=True)):
+            search = ProblemSearch.begin(
+                problem, index, self._config, self._seeds.get(problem.key, ())
+            )
+            recover(search, self._store)
+            search.closed = state.reason if state.status is not ProblemStatus.OPEN else ""
+            searches.append(search)
+            # Proposals of an interrupted generation are paid for, and get their verdict now.
+            self.budget.evaluations += search.num_outstanding
+            _show(self.monitor, search, "waiting")
+        self.monitor.steps = len(searches) * (self._config.search.generations + 1)
+        return searches
+
+    async def _work(
+        self, searches: Sequence[ProblemSearch], capacity: Capacity, *, extra: bool = False
+    ) -> None:
+        """Let problems take turns, generation by generation, as many at a time as fit.
+
+        Nobody waits for a whole generation: the next turn is whichever is due first.
+        """
+        together = self._config.search.together or len(searches)
+        queue = [(s.index // together, s.reached + 1, s.index, s) for s in searches]
+        heapq.heapify(queue)
+        search_config = self._config.search
+        brood = search_config.islands * min(search_config.proposals, search_config.initial or 1)
+        active = min(len(queue), 1 + math.ceil(capacity.in_flight / brood))
+
+        async def take_turns() -> None:
+            while queue:
+                block, generation, index, search = heapq.heappop(queue)
+                if await self._turn(search, generation, extra=extra):
+                    heapq.heappush(queue, (block, generation + 1, index, search))
+
+        await run_together(take_turns() for _ in range(active))
+
+    async def _turn(self, search: ProblemSearch, generation: int, *, extra: bool) -> bool:
+        """Give a problem its turn; return whether it wants another one."""
+        last = generation if extra else self._config.search.generations
+        try:
+            if not search.closed and generation <= last:
+                self._stop = self._stop or self.budget.exhausted(self._reserve_s())
+                if not self._stop:
+                    _show(self.monitor, search, f"generation {generation}")
+                    await self._trace(search)
+                    await self._generation(search, generation)
+                    self.monitor.steps_done += 1
+                    await self._close_if_solved(search)
+                    if generation < last and not search.closed:
+                        _show(self.monitor, search, f"generation {generation} done")
+                        return True
+            await self._conclude(search)
+        except ProblemError as error:
+            _LOG.info("problem %s is skipped: %s", search.problem.label, error)
+            self._judge.skip(search, str(error))
+            _show(self.monitor, search, "skipped", is_done=True)
+        return False
+
+    async def _trace(self, search: ProblemSearch) -> None:
+        """Get the operator graph; without one, only some operators apply."""
+        if search.graph is not None or "graph" in search.missing:
+            return
+        search.graph = self._store.graph(search.problem.key)
+        if search.graph is not None:
+            return
+        try:
+            search.graph = await self._evaluator.graph(search.problem)
+        except ProblemError as error:
+            # It may still run: the referee's word on that comes with the first evaluation.
+            _LOG.info("problem %s has no operator graph: %s", search.problem.label, error)
+            search.missing.add("graph")
+        except EvaluatorError as error:
+            _LOG.warning("the graph of %s could not be traced: %s", search.problem.label, error)
+        else:
+            self._store.put_graph(search.problem.key, search.graph)
+
+    async def _close_if_solved(self, search: ProblemSearch) -> None:
+        """Stop early where a verified elite is at the ceiling of the device."""
+        best = search.population.archive.best
+        if best is None:
+            return
+        share = search.register.evaluation(best.candidate).roofline_share
+        wanted = self._config.search.ceiling_share
+        if share is None or share < wanted:
+            return
+        verified = await self._verifier.verify(search)
+        if verified is not None and (verified.roofline_share or 0.0) >= wanted:
+            reason = f"at {100 * (verified.roofline_share or 0.0):.0f} % of the device's ceiling"
+            self._store.solve_problem(search.problem.key, reason)
+            search.closed = reason
+
+    async def _conclude(self, search: ProblemSearch) -> None:
+        """Verify what will be reported; a problem that was skipped has nothing to."""
+        stage = search.closed or "done"
+        verified: Evaluation | None = None
+        if self._config.evaluation.verify and search.reached >= 0:
+            _show(self.monitor, search, "verification")
+            verified = await self._verifier.verify(search)
+        _show(
+            self.monitor, search, "verified" if verified else stage, is_done=True, verified=verified
+        )
+
+    def _with_arrivals(self, searches: Sequence[ProblemSearch]) -> list[ProblemSearch]:
+        """The problems for which a human kernel arrived after their last generation."""
+        waiting = {seed.problem for seed in self._store.waiting_seeds()}
+        return [s for s in searches if s.problem.key in waiting and s.reached >= 0]
+
+    def _reserve_s(self) -> float:
+        """Seconds that verifying what is not verified yet will take."""
+        if not self._config.evaluation.verify:
+            return 0.0
+        pending = sum(
+            1
+            for view in self.monitor.problems.values()
+            if not view.is_done and (view.speedup or 0.0) > self._config.evaluation.verify_above
+        )
+        return pending * self._verifier.cost_s
+
+
+def _show(
+    monitor: Monitor,
+    search: ProblemSearch,
+    stage: str,
+    *,
+    is_done: bool = False,
+    verified: Evaluation | None = None,
+) -> None:
+    """Let people see where a problem stands."""
+    best = search.population.archive.best
+    found = best.speedup if best else None
+    monitor.problems[search.problem.key] = ProblemView(
+        label=search.problem.label,
+        stage=stage,
+        is_done=is_done,
+        speedup=verified.speedup if verified else found,
+        is_verified=verified is not None,
+        coverage=search.population.archive.coverage,
+    )

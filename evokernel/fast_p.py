@@ -1,0 +1,102 @@
+"""fast_p and geometric means over the problems of a run.
+
+fast_p is the share of problems whose best candidate is correct and faster than p times the
+reference. *fast_p sure* asks for more: the lower end of the 99 % interval is above p and above 1
+plus the noise floor, from a verification in fresh processes, and at least 90 % of the time is
+spent in the candidate's own kernels. Below p = 1 it therefore equals its value at 1: a kernel is
+surely faster than the reference, or it does not count.
+
+Source: fast_p from Ouyang et al., "KernelBench", arXiv:2502.10517, section 3.3.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+__all__ = ["LIBRARY_SHARE", "OWN_SHARE", "THRESHOLDS", "Score", "Summary", "summarise"]
+
+THRESHOLDS = (0.0, 0.5, 0.8, 1.0, 1.05, 1.5, 2.0)
+"""The values of p that are reported."""
+
+OWN_SHARE = 0.9
+"""Least share of the time in own kernels for a sure speedup."""
+
+LIBRARY_SHARE = 0.1
+"""Below this share of own kernels, or where it is not known, the best is a library call."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Score:
+    """What one problem's best candidate counts with.
+
+    Attributes:
+        speedup: Against the reference; None where no candidate is correct.
+        low: Lower end of its 99 % interval; None where it was not verified.
+        own_kernel_share: Share of the time in own kernels, 0 to 1; None: not measured.
+    """
+
+    speedup: float | None = None
+    low: float | None = None
+    own_kernel_share: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary:
+    """The figures over all problems that count; None where there are none.
+
+    Attributes:
+        fast_p: Share of problems by threshold, 0 to 1.
+        fast_p_sure: The same for sure speedups.
+        geomean_correct: Geometric mean of the speedups of problems with a correct candidate.
+        geomean_with_fallback: Over all problems; 1.0 where the best is slower than the
+            reference, a library call, or missing.
+    """
+
+    fast_p: Mapping[float, float | None]
+    fast_p_sure: Mapping[float, float | None]
+    geomean_correct: float | None
+    geomean_with_fallback: float | None
+
+
+def summarise(scores: Sequence[Score], noise_floor: float) -> Summary:
+    """Return the figures over the given problems.
+
+    Args:
+        scores: One for each problem that counts.
+        noise_floor: Relative speedup below which nothing is claimed, such as 0.015.
+    """
+    correct = [score.speedup for score in scores if score.speedup is not None]
+    return Summary(
+        fast_p={p: _share([_faster(s, p) for s in scores]) for p in THRESHOLDS},
+        fast_p_sure={p: _share([_sure(s, p, noise_floor) for s in scores]) for p in THRESHOLDS},
+        geomean_correct=_geomean(correct),
+        geomean_with_fallback=_geomean([_with_fallback(score) for score in scores]),
+    )
+
+
+def _faster(score: Score, p: float) -> bool:
+    return score.speedup is not None and score.speedup > p
+
+
+def _sure(score: Score, p: float, noise_floor: float) -> bool:
+    if score.low is None or score.own_kernel_share is None:
+        return False
+    return score.low > max(p, 1 + noise_floor) and score.own_kernel_share >= OWN_SHARE
+
+
+def _with_fallback(score: Score) -> float:
+    if score.speedup is None or (score.own_kernel_share or 0.0) < LIBRARY_SHARE:
+        return 1.0
+    return max(1.0, score.speedup)
+
+
+def _share(hits: Sequence[bool]) -> float | None:
+    return sum(hits) / len(hits) if hits else None
+
+
+def _geomean(speedups: Sequence[float]) -> float | None:
+    if not speedups:
+        return None
+    return math.exp(math.fsum(math.log(speedup) for speedup in speedups) / len(speedups))

@@ -1,0 +1,299 @@
+"""The population of one problem: its islands, its archive, and what a generation's end does.
+
+Everything here is a pure function of the children in slot order: the same children give the same
+grids, credits and migrants, whether they come from an evaluator or from a store's rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from archives.attempt import Attempt, AttemptState, Slot
+from archives.descriptors import axes_named, describe, dims_of
+from archives.evaluation import Status
+from archives.grid import AddStatus, Elite, Grid, objective_of
+from archives.records import GenerationOutcome, Insertion, OperatorTally
+from evokernel.config import RunConfig
+from evokernel.island import ROLES, Island
+from evokernel.register import Child
+from evokernel.shares import shares, update_credits
+from evokernel.streams import Streams
+
+__all__ = ["MIGRATE", "SEED", "Choice", "Population"]
+
+MIGRATE = "migrate"
+SEED = "seed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """Who is to make a child, and from whom.
+
+    Attributes:
+        operator: Name of the operator.
+        parents: (attempt, candidate id) of each parent.
+    """
+
+    operator: str
+    parents: tuple[tuple[Slot, str], ...] = ()
+
+
+@dataclass(slots=True)
+class _Account:
+    """What one operator did in one generation."""
+
+    attempts: int = 0
+    evaluated: int = 0
+    accepted: int = 0
+    gain: float = 0.0
+    cost_s: float = 0.0
+
+
+@dataclass(slots=True)
+class _Books:
+    """What the end of one generation writes down."""
+
+    accounts: dict[str, _Account] = field(default_factory=dict)
+    insertions: list[Insertion] = field(default_factory=list)
+    migrants: list[Attempt] = field(default_factory=list)
+    gained: set[int] = field(default_factory=set)
+
+
+class Population:
+    """The islands of one problem and the cell-wise best over all of them."""
+
+    def __init__(self, problem_key: str, config: RunConfig, streams: Streams) -> None:
+        """Make empty islands.
+
+        Args:
+            problem_key: Key of the problem.
+            config: The run's configuration.
+            streams: The problem's random streams.
+        """
+        self.problem_key = problem_key
+        self.config = config
+        self.streams = streams
+        self.axes = axes_named(config.archive.axes)
+        dims = dims_of(self.axes)
+        self.islands = tuple(Island(index, dims) for index in range(config.search.islands))
+        self.archive = Grid(dims)
+        self.credits_per_s: dict[str, float] = {}
+        self.retired: set[str] = {SEED}
+
+    @property
+    def evolves(self) -> bool:
+        """False for independent tries, the baseline."""
+        return self.config.search.mode == "evolution"
+
+    def choose(
+        self,
+        island: Island,
+        operators: Mapping[str, tuple[int, int, bool]],
+        rng: np.random.Generator,
+    ) -> Choice | None:
+        """Choose an operator by its share, and its parents.
+
+        Args:
+            island: Where the child is to live.
+            operators: (least parents, most parents, from failures) of each operator that
+                applies to the problem.
+            rng: Random stream of the slot.
+
+        Returns:
+            The choice, or None where no operator has the parents that it needs.
+        """
+        supply = {False: len(island.grid), True: len(island.failures)}
+        able = {
+            name: wants
+            for name, wants in operators.items()
+            if name not in self.retired and wants[0] <= supply[wants[2]]
+        }
+        if not able:
+            return None
+        role = island.role if self.evolves else ROLES[0]
+        credit = self.credits_per_s if self.evolves else {}
+        odds = shares(able, credit, self.config.operators.floor, role.emphasis)
+        name = str(rng.choice(list(odds), p=list(odds.values())))
+        least, most, from_failures = able[name]
+        count = int(rng.integers(least, min(most, supply[from_failures]) + 1)) if most else 0
+        if from_failures:
+            failures = list(island.failures)
+            picks = rng.choice(len(failures), size=count, replace=False).tolist()
+            return Choice(operator=name, parents=tuple(failures[pick] for pick in picks))
+        elites = island.pick(rng, count, role.greed if self.evolves else 0.0) if count else ()
+        parents = tuple((elite.slot, elite.candidate) for elite in elites)
+        return Choice(operator=name, parents=parents)
+
+    def close(self, generation: int, children: Sequence[Child]) -> GenerationOutcome:
+        """End a generation: insert, credit, and let islands rest, restart and exchange.
+
+        Args:
+            generation: From 0.
+            children: All attempts of the generation but migrants, in slot order.
+
+        Returns:
+            What is to be recorded.
+        """
+        books = _Books()
+        for child in children:
+            self._insert(child, generation, books)
+        tallies = self._tallies(generation, books)
+        if generation > 0:
+            # Generation 0 measures the reference's weakness, not an operator's strength.
+            self.credits_per_s = update_credits(
+                self.credits_per_s, tallies, self.config.operators.memory
+            )
+        if self.evolves and generation < self.config.search.generations:
+            self._move(generation, children, books)
+        return GenerationOutcome(
+            insertions=tuple(books.insertions), migrants=tuple(books.migrants), tallies=tallies
+        )
+
+    def withdraw(self, candidate: str) -> None:
+        """Take a candidate out of every grid; the next best of its cells moves up."""
+        for island in self.islands:
+            island.withdraw(candidate)
+        self.archive.withdraw(candidate)
+        for island in self.islands:
+            for elite in island.record.elites():
+                self.archive.add(elite)
+
+    def _insert(self, child: Child, generation: int, books: _Books) -> None:
+        attempt, evaluation = child.attempt, child.evaluation
+        account = books.accounts.setdefault(attempt.operator, _Account())
+        account.attempts += 1
+        island = self.islands[attempt.slot.island]
+        if attempt.candidate is None and not attempt.parents and _is_final(attempt.reason):
+            self.retired.add(attempt.operator)
+        if evaluation is None or child.result is None:
+            return
+        if attempt.duplicate_of is None:
+            account.evaluated += 1
+            # Seconds of proposing are left out: no replay can repeat them, and they overlap
+            # with evaluations, which are what is scarce.
+            account.cost_s += evaluation.cost_s
+        if evaluation.status is not Status.OK:
+            if attempt.duplicate_of is None:
+                island.failures.append((attempt.slot, child.result))
+            return
+        assert evaluation.speedup is not None
+        cell = describe(evaluation.facts, self.axes)
+        if cell is None:
+            return
+        elite = Elite(
+            cell=cell,
+            objective=objective_of(evaluation.speedup),
+            slot=attempt.slot,
+            candidate=child.result,
+        )
+        account.gain += self._archive_gain(elite)
+        # Library calls alone are a fallback worth keeping, but nothing to vary.
+        breeds = evaluation.facts.own_kernel_share != 0
+        if self._settle(island, elite, books, breeds=breeds):
+            account.accepted += 1
+            if generation == 0 and breeds:
+                island.founders.append(elite)
+
+    def _archive_gain(self, elite: Elite) -> float:
+        """Add to the problem's archive; an empty cell counts as held by the reference."""
+        incumbent = self.archive.elite(elite.cell)
+        before = max(incumbent.objective, 0.0) if incumbent else 0.0
+        self.archive.add(elite)
+        return max(elite.objective - before, 0.0)
+
+    def _settle(self, island: Island, elite: Elite, books: _Books, *, breeds: bool) -> bool:
+        addition = island.add(elite, breeds=breeds)
+        books.insertions.append(Insertion(elite=elite, addition=addition))
+        if addition.status is AddStatus.NOT_ADDED:
+            return False
+        books.gained.add(island.index)
+        return True
+
+    def _tallies(self, generation: int, books: _Books) -> tuple[OperatorTally, ...]:
+        return tuple(
+            OperatorTally(
+                problem=self.problem_key,
+                generation=generation,
+                operator=name,
+                attempts=account.attempts,
+                evaluated=account.evaluated,
+                accepted=account.accepted,
+                gain=account.gain,
+                cost_s=account.cost_s,
+            )
+            for name, account in sorted(books.accounts.items())
+        )
+
+    def _move(self, generation: int, children: Sequence[Child], books: _Books) -> None:
+        """Let stagnating islands change, then exchange elites around the ring.
+
+        Source: DEAP, `deap.tools.migRing` (island i sends to island i + 1), with a grid in
+        place of a list: a migrant competes for its cell and its old island keeps it too.
+        """
+        search = self.config.search
+        restarted = {
+            island.index
+            for island in self.islands
+            if island.rest(gained=island.index in books.gained, patience=search.stagnation)
+        }
+        interval = search.migration_interval
+        due = interval > 0 and (generation + 1) % interval == 0
+        travellers = [
+            (island, self._emigrants(generation, island, due, island.index in restarted))
+            for island in self.islands
+        ]
+        for island, elites in travellers:
+            used = [c.attempt.slot.index for c in children if c.attempt.slot.island == island.index]
+            first = max(used, default=-1) + 1
+            for index, elite in enumerate(elites, first):
+                slot = Slot(
+                    problem=self.problem_key,
+                    generation=generation,
+                    island=island.index,
+                    index=index,
+                )
+                books.migrants.append(_migrant(slot, elite))
+                arrived = Elite(
+                    cell=elite.cell,
+                    objective=elite.objective,
+                    slot=slot,
+                    candidate=elite.candidate,
+                )
+                self._settle(island, arrived, books, breeds=True)
+
+    def _emigrants(
+        self, generation: int, target: Island, due: bool, restarted: bool
+    ) -> list[Elite]:
+        """Return what others send to an island: their best first, none that it holds already."""
+        others = [island for island in self.islands if island is not target]
+        left = self.islands[target.index - 1]
+        sources = others if restarted else [left] if due and others else []
+        rng = self.streams.migration(generation, target.index)
+        held = {elite.candidate for elite in target.grid.elites()}
+        chosen: list[Elite] = []
+        for source in sources:
+            ranked = [e for e in source.pick(rng, len(source.grid), 1.0) if e.candidate not in held]
+            sent = ranked[: self.config.search.migrants]
+            held |= {elite.candidate for elite in sent}
+            chosen += sent
+        return chosen
+
+
+def _is_final(reason: str) -> bool:
+    """Tell whether an operator without parents will have nothing later either."""
+    return reason.startswith("no_") or reason.endswith("_exhausted")
+
+
+def _migrant(slot: Slot, elite: Elite) -> Attempt:
+    return Attempt(
+        slot=slot,
+        operator=MIGRATE,
+        parents=(elite.slot,),
+        state=AttemptState.ARCHIVED,
+        candidate=elite.candidate,
+        result=elite.candidate,
+        note=f"from island {elite.slot.island}",
+    )

@@ -1,0 +1,86 @@
+"""Replay: the verdicts of an earlier run in place of measurements.
+
+Two runs with one seed and replayed verdicts make the same choices and reach the same archive; so
+a search can be studied, or its code changed and compared, without measuring anything again.
+"""
+
+from __future__ import annotations
+
+from archives.evaluation import Evaluation
+from archives.store import Store
+from evaluator.evaluator import Capacity, EvaluationRequest, Purpose
+from problems.errors import EvaluatorError, ProblemError
+from problems.graph import OperatorGraph
+from problems.problem import Problem
+
+__all__ = ["ReplayEvaluator"]
+
+_Key = tuple[str, str, str]
+
+
+class ReplayEvaluator:
+    """Answers from a store, by problem, proposed candidate and purpose.
+
+    Where a candidate was verified several times, the answers come in the order recorded.
+    """
+
+    def __init__(self, store: Store) -> None:
+        """Read the verdicts.
+
+        Args:
+            store: A run that has measured something; it is not needed afterwards.
+
+        Raises:
+            EvaluatorError: The run has measured nothing yet.
+        """
+        run = store.run()
+        if run.device is None:
+            raise EvaluatorError(
+                f"the run {store.folder} has measured nothing that could be replayed"
+            )
+        self._capacity = Capacity(
+            device=run.device,
+            in_flight=4,
+            noise_floor=run.noise_floor or 0.0,
+            memory_bytes=0,
+            referee_version=run.referee_version,
+        )
+        self._graphs = {problem.key: store.graph(problem.key) for problem in store.problems()}
+        self._answers: dict[_Key, list[Evaluation]] = {}
+        for record in store.evaluations():
+            asked = record.proposed or record.candidate
+            key = (record.problem, asked, record.purpose)
+            self._answers.setdefault(key, []).append(record.evaluation)
+
+    async def start(self) -> Capacity:
+        """Return the capacity of the device that the verdicts come from."""
+        return self._capacity
+
+    async def graph(self, problem: Problem) -> OperatorGraph:
+        """Return the recorded graph.
+
+        Raises:
+            ProblemError: None was recorded.
+        """
+        graph = self._graphs.get(problem.key)
+        if graph is None:
+            raise ProblemError(f"no operator graph of problem {problem.label} was recorded")
+        return graph
+
+    async def evaluate(self, request: EvaluationRequest) -> Evaluation:
+        """Return the recorded verdict.
+
+        Raises:
+            EvaluatorError: The earlier run did not ask for it.
+        """
+        purpose = "verify" if request.purpose is Purpose.VERIFY else "search"
+        answers = self._answers.get((request.problem.key, request.candidate.id, purpose))
+        if not answers:
+            raise EvaluatorError(
+                f"no verdict on candidate {request.candidate.id[:12]} of problem "
+                f"{request.problem.label} was recorded: the earlier run did not ask for it"
+            )
+        return answers.pop(0) if len(answers) > 1 else answers[0]
+
+    async def close(self) -> None:
+        """Do nothing: nothing was started."""

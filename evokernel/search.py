@@ -1,0 +1,198 @@
+"""The state of the search on one problem, and how it is rebuilt from a store's rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from archives.attempt import Attempt, AttemptState
+from archives.candidate import Candidate
+from archives.configuration import Configuration, read_configuration, with_configuration
+from archives.evaluation import Status
+from archives.records import GenerationOutcome
+from archives.store import Store
+from evokernel.config import RunConfig
+from evokernel.population import MIGRATE, Population
+from evokernel.register import Child, Register
+from evokernel.streams import Streams
+from problems.graph import OperatorGraph
+from problems.problem import Problem
+
+__all__ = ["Draft", "ProblemSearch", "at_point", "recover"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    """A proposal on its way to its verdict.
+
+    Attributes:
+        attempt: The attempt.
+        candidate: The proposed candidate; None where the operator had none.
+        configurations: Points to try; empty: the one in the candidate's source.
+    """
+
+    attempt: Attempt
+    candidate: Candidate | None
+    configurations: tuple[Configuration, ...] = ()
+
+
+@dataclass(slots=True, kw_only=True)
+class ProblemSearch:
+    """The search on one problem.
+
+    Attributes:
+        problem: The problem.
+        index: Its place in the run, from 0.
+        population: Islands and archive.
+        register: What was proposed.
+        streams: Random streams.
+        seeds: Human kernels to start from: (name, source).
+        graph: What the reference does; None where it could not be traced, or not yet.
+        reached: Last finished generation; -1: none.
+        attempts: The attempts of the generation in progress that are recorded.
+        recorded: Rows of the generation in progress, by island: a resumed run takes them up.
+        missing: What could not be found out, such as "graph"; it is not asked for again.
+        closed: Why the search is over before its last generation; "" while it goes on.
+    """
+
+    problem: Problem
+    index: int
+    population: Population
+    register: Register
+    streams: Streams
+    seeds: Sequence[tuple[str, str]] = ()
+    graph: OperatorGraph | None = None
+    reached: int = -1
+    attempts: list[Attempt] = field(default_factory=list)
+    recorded: dict[int, list[Draft]] = field(default_factory=dict)
+    missing: set[str] = field(default_factory=set)
+    closed: str = ""
+
+    @classmethod
+    def begin(
+        cls, problem: Problem, index: int, config: RunConfig, seeds: Sequence[tuple[str, str]]
+    ) -> ProblemSearch:
+        """Start the search on a problem."""
+        streams = Streams(config.rng_seed, index)
+        return cls(
+            problem=problem,
+            index=index,
+            population=Population(problem.key, config, streams),
+            register=Register(),
+            streams=streams,
+            seeds=seeds,
+        )
+
+    @property
+    def num_outstanding(self) -> int:
+        """Recorded proposals of an interrupted generation that have no verdict yet."""
+        return sum(
+            draft.attempt.state is AttemptState.PROPOSED
+            for drafts in self.recorded.values()
+            for draft in drafts
+        )
+
+    def children(self, attempts: Sequence[Attempt]) -> list[Child]:
+        """Return the children of attempts in slot order, duplicates with their verdicts."""
+        return [self._child(attempt) for attempt in sorted(attempts, key=lambda a: a.slot)]
+
+    def close_generation(self, generation: int) -> GenerationOutcome:
+        """Offer the children of the generation in progress to the islands, in slot order."""
+        children = self.children(self.attempts)
+        self.register.close(children)
+        outcome = self.population.close(generation, children)
+        self.reached = generation
+        self.attempts = []
+        self.recorded = {}
+        return outcome
+
+    def _child(self, attempt: Attempt) -> Child:
+        earlier = attempt.duplicate_of
+        original = self.register.child(earlier or attempt.slot)
+        # What two islands propose in one generation is offered to the first of them alone: it
+        # must not matter whether its verdict was there when the second one was recorded.
+        is_twin = earlier is not None and earlier.generation == attempt.slot.generation
+        if original is None or is_twin:
+            return Child(attempt=attempt)
+        return Child(
+            attempt=attempt,
+            program=original.program,
+            result=original.result,
+            evaluation=original.evaluation,
+        )
+
+
+def recover(search: ProblemSearch, store: Store) -> None:
+    """Bring a fresh search to where the store's rows are.
+
+    Finished generations are replayed through `Population.close`, which is a pure function of
+    their rows; the rows of an unfinished one are kept for the engine to take up.
+    """
+    key = search.problem.key
+    reached = store.generation_reached(key)
+    rows: dict[int, list[Attempt]] = {}
+    for attempt in store.attempts(key):
+        if attempt.operator != MIGRATE:
+            rows.setdefault(attempt.slot.generation, []).append(attempt)
+    _restore_register(search, store, [attempt for group in rows.values() for attempt in group])
+    for generation in range(0 if reached is None else reached + 1):
+        search.attempts = rows.get(generation, [])
+        search.close_generation(generation)
+    for known in store.known(key).values():
+        if known.withdrawn:
+            search.population.withdraw(known.id)
+    for attempt in rows.get(search.reached + 1, []):
+        draft = _draft(attempt, search, store)
+        search.recorded.setdefault(attempt.slot.island, []).append(draft)
+    _finish_withdrawals(search, store)
+
+
+def _restore_register(search: ProblemSearch, store: Store, attempts: Sequence[Attempt]) -> None:
+    key = search.problem.key
+    programs = {known.id: known.program_id for known in store.known(key).values()}
+    verdicts = {record.slot: record for record in store.evaluations(key) if record.slot is not None}
+    for attempt in attempts:
+        if attempt.candidate is None or attempt.duplicate_of is not None:
+            continue
+        record = verdicts.get(attempt.slot)
+        if record is None and attempt.state is AttemptState.FAILED:
+            continue  # The evaluator failed: its points are free to be tried again.
+        candidate = store.candidate(attempt.candidate, key)
+        search.register.claim(attempt.slot, candidate, store.configurations(attempt.slot))
+        if record is not None:
+            search.register.settle(
+                Child(
+                    attempt=attempt,
+                    program=programs[attempt.candidate],
+                    result=record.candidate,
+                    evaluation=record.evaluation,
+                )
+            )
+
+
+def _draft(attempt: Attempt, search: ProblemSearch, store: Store) -> Draft:
+    if attempt.candidate is None:
+        return Draft(attempt=attempt, candidate=None)
+    return Draft(
+        attempt=attempt,
+        candidate=store.candidate(attempt.candidate, search.problem.key),
+        configurations=store.configurations(attempt.slot),
+    )
+
+
+def _finish_withdrawals(search: ProblemSearch, store: Store) -> None:
+    """Withdraw what failed its verification just before the run was killed."""
+    known = store.known(search.problem.key)
+    for record in store.evaluations(search.problem.key):
+        failed = record.evaluation.status not in (Status.OK, Status.UNSTABLE)
+        if record.slot is None and failed and not known[record.candidate].withdrawn:
+            store.withdraw(search.problem.key, record.candidate, record.evaluation.reason)
+            search.population.withdraw(record.candidate)
+
+
+def at_point(source: str, point: Configuration | None) -> str:
+    """Return a program's text standing at a point; as it is where it has no `CONFIG`."""
+    present = read_configuration(source)
+    if point is None or not present or dict(present) == dict(point):
+        return source
+    return with_configuration(source, point)

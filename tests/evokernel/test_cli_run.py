@@ -1,0 +1,209 @@
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from archives.records import RunState
+from archives.store import Store
+from evokernel.cli.main import COMMANDS, build_app
+from problems.errors import StoreError
+from tests.evokernel import landscape as world
+
+ROOT = Path(__file__).parents[2]
+WITH_LANDSCAPE = """
+import sys
+import evaluator.pool
+from tests.evokernel.landscape import Landscape
+
+evaluator.pool.Pool = lambda **options: Landscape(delay_s={delay_s})
+from evokernel.cli.main import main
+
+main()
+"""
+OPERATORS = 'operators.use=["tests.evokernel.landscape:START", "tune", "splice"]'
+
+
+def invoke(*arguments: str) -> Result:
+    """A command in this process, for what ends before anything is measured."""
+    return CliRunner().invoke(build_app(arguments[0]), list(arguments))
+
+
+def start(*arguments: str, delay_s: float = 0.0) -> subprocess.Popen[str]:
+    """The real command line, with the landscape in place of the pool."""
+    return subprocess.Popen(
+        [sys.executable, "-c", WITH_LANDSCAPE.format(delay_s=delay_s), *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+
+
+@pytest.fixture
+def problem_file(tmp_path: Path) -> Path:
+    file = tmp_path / "valley.py"
+    file.write_text(world.problem(1).source)
+    return file
+
+
+def test_a_run_ends_with_the_report_on_stdout_and_its_story_on_stderr(
+    tmp_path: Path, problem_file: Path
+) -> None:
+    folder = tmp_path / "run"
+    arguments = ["--problem-file", str(problem_file), "--generations", "2", "--run", str(folder)]
+    process = start("run", *arguments, "--set", OPERATORS)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 0, err
+    assert "fast_p" in out
+    assert "valley" in out
+    assert str(folder) in err
+    again = start("run", *arguments)
+    out, err = again.communicate(timeout=60)
+    assert again.returncode == 2
+    assert out == ""
+    assert str(folder) in err
+    assert "Traceback" not in err
+
+
+def test_ctrl_c_stops_cleanly_and_says_how_to_go_on(tmp_path: Path, problem_file: Path) -> None:
+    folder = tmp_path / "run"
+    process = start(
+        "run",
+        *("--problem-file", str(problem_file), "--generations", "8", "--run", str(folder)),
+        *("--set", OPERATORS),
+        delay_s=0.05,
+    )
+    deadline = time.monotonic() + 40
+    while _evaluations(folder) < 5:
+        assert time.monotonic() < deadline
+        assert process.poll() is None
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert f"evokernel resume {folder}" in err
+    assert "Traceback" not in err
+    with Store.open(folder) as store:
+        assert store.run().state is RunState.STOPPED
+    resumed = start("resume", str(folder))
+    out, err = resumed.communicate(timeout=60)
+    assert resumed.returncode == 0, err
+    assert "fast_p" in out
+    with Store.open(folder) as store:
+        assert store.run().state is RunState.FINISHED
+
+
+def test_a_seed_given_to_a_finished_run_is_evaluated_at_once(
+    tmp_path: Path, problem_file: Path
+) -> None:
+    folder = tmp_path / "run"
+    kernel = tmp_path / "mine.py"
+    kernel.write_text(world.PROGRAM)
+    process = start(
+        "run",
+        *("--problem-file", str(problem_file), "--generations", "0", "--run", str(folder)),
+        *("--set", OPERATORS),
+    )
+    process.communicate(timeout=60)
+    assert process.returncode == 0
+    seeding = start("seed", str(folder), str(kernel), "--level", "0", "--id", "1")
+    out, err = seeding.communicate(timeout=60)
+    assert seeding.returncode == 0, err
+    assert "mine.py is a seed of problem 0/1 valley" in err
+    assert "fast_p" in out
+    with Store.open(folder) as store:
+        assert [a.note for a in store.attempts() if a.operator == "seed"] == ["reference", "mine"]
+
+
+def test_a_dry_run_prints_the_plan_and_writes_nothing(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    done = invoke(
+        "run",
+        *("--level", "1", "--problems", "1,19-25", "--preset", "demo"),
+        *("--run", str(folder), "--dry-run"),
+    )
+    assert done.exit_code == 0
+    assert "problems     8 at small scale" in done.stdout
+    for word in ("attempts", "evaluations", "bytes"):
+        assert word in done.stdout
+    assert not folder.exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "parts"),
+    [
+        (["run"], ["name a level with --level 1"]),
+        (["run", "--level", "1", "--device", "cuda"], ["CPU only"]),
+        (["run", "--level", "1", "--device", "gpu"], ["auto, cpu, cuda"]),
+        (["run", "--level", "1", "--scale", "smal"], ["did you mean 'small'?"]),
+        (["run", "--level", "1", "--preset", "dem"], ["did you mean 'demo'?"]),
+        (["run", "--level", "1", "--problems", "0"], ["expected ids from 1"]),
+        (["run", "--level", "1", "--generations", "-1"], ["at least 0, the nearest is 0"]),
+        (["run", "--level", "1", "--set", "search.island=2"], ["'search.islands'"]),
+        (["run", "--level", "1", "--max-evaluations", "0"], ["at least 1"]),
+        (["run", "--problem-file", "/nowhere.py"], ["/nowhere.py"]),
+        (["run", "--level", "1", "--source", "/nowhere"], ["/nowhere"]),
+        (["resume", "/nowhere"], ["/nowhere"]),
+        (["seed", "/nowhere", "/nowhere.py", "--level", "1", "--id", "1"], ["/nowhere.py"]),
+    ],
+)
+def test_a_users_mistake_is_one_sentence_and_exit_code_2(
+    arguments: list[str], parts: list[str]
+) -> None:
+    done = invoke(*arguments)
+    assert done.exit_code == 2
+    assert done.stdout == ""
+    assert done.stderr.startswith("evokernel: ")
+    assert done.stderr.count("\n") == 1
+    for part in parts:
+        assert part in done.stderr
+
+
+@pytest.mark.parametrize("name", [name for name, _ in COMMANDS])
+def test_every_option_of_every_command_is_documented(name: str) -> None:
+    done = CliRunner(env={"COLUMNS": "200", "TERM": "dumb"}).invoke(
+        build_app(name), [name, "--help"]
+    )
+    assert done.exit_code == 0
+    rows = [line for line in done.stdout.splitlines() if "--" in line and line.startswith("│")]
+    for row in rows:
+        words = row.strip("│ ").split("  ")
+        assert len([word for word in words if word.strip()]) >= 2, row
+
+
+def test_version_is_printed() -> None:
+    done = CliRunner().invoke(build_app("run"), ["--version"])
+    assert done.exit_code == 0
+    assert done.stdout.startswith("evokernel 0.")
+
+
+def test_a_foreign_module_of_the_same_name_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "evaluator.py").write_text("")
+    code = (
+        f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n"
+        "from evokernel.siblings import check_siblings\n"
+        "from problems.errors import ConfigError\n"
+        "try:\n    check_siblings()\nexcept ConfigError as error:\n    print(error)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True
+    )
+    assert "'evaluator' resolves to" in done.stdout
+    assert "rename" in done.stdout
+
+
+def _evaluations(folder: Path) -> int:
+    if not (folder / "run.db").exists():
+        return 0
+    try:
+        with Store.open(folder) as store:
+            return store.counts().evaluations
+    except StoreError:
+        return 0
