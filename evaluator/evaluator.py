@@ -54,12 +54,14 @@ class Capacity:
         in_flight: Requests worth having outstanding, so that no device waits.
         noise_floor: Relative speedup below which nothing is claimed, such as 0.015.
         memory_bytes: Memory that one problem may take, tensors of reference and candidate.
+        referee_version: Version of the measuring protocol.
     """
 
     device: DeviceFingerprint
     in_flight: int
     noise_floor: float
     memory_bytes: int
+    referee_version: str = ""
 
 
 class Evaluator(Protocol):

@@ -1,4 +1,4 @@
-"""The wire between referee and workers: the only module that both sides import.
+"""The wire between referee and workers: the contract that both sides import.
 
 Transport: one `AF_UNIX` stream socket per process. A frame is a 4-byte big-endian length and that
 many bytes of UTF-8 JSON, an object; at most `MAX_FRAME_BYTES`. Nothing is ever pickled. Tensors
@@ -12,36 +12,289 @@ Shared memory of a session (one problem on one referee):
     expected    written by the reference worker, never handed to a candidate: its float32
                 outputs and the float64 outputs
     outputs     one per candidate worker, written by it, read by the referee
-An *input set* is one value for each tensor input, laid out by `layout`; a *base* is the offset of
-a set in `inputs`, a multiple of `ALIGNMENT_BYTES`.
+The referee creates and sizes the files. The reference worker may be spawned with empty ones, which
+are sized after `open` has told the specs, and sealed after its first write to each. A candidate
+worker maps its files at spawn, at their size then, and keeps no descriptor of them.
+An *input set* is one value for each input, plain numbers included (8 bytes each), laid out by
+`layout`; a *base* is the offset of a set in `inputs`, a multiple of `ALIGNMENT_BYTES`.
+Values in `outputs` and `expected` are written row-major; the offset in their spec counts from the
+start of the memory. `own_stride` beside it is the stride that the model itself returned.
 
 Every request {"op": NAME, ...} has one reply: {"ok": true, ...} or {"ok": false, "status": STATUS,
 "reason": CODE, "log": TEXT}. Nothing a candidate worker replies is trusted: shapes, bytes and the
 referee's own clock decide.
 
-Zygote (referee -> zygote)
-    spawn   role ("reference" | "candidate" | "trace"), cpus, threads, memory_bytes, scratch (a
-            private folder, its working and build folder), memory (names of the memfds passed, in
-            order) + descriptors [channel, memfds...]   -> pid (as the referee sees it), isolation
-    reap    pid, timeout_s                              -> exit (code, or negative signal) | null
+Zygote (referee -> zygote); it runs as `python -P -m evaluator.worker.zygote FD` with the
+environment of `processes.worker_environment` and says {"ok": true, "ready": true, "pid": its pid,
+"cpus": [...]} first
+    spawn   role ("reference" | "candidate" | "trace"), cpus, threads, memory_bytes, scratch (an
+            existing empty private folder: a tmpfs covers it where mounts are possible), memory
+            (names of the memfds passed, in order) + descriptors [channel, memfds...];
+            optional: build (an existing folder for build artefacts, or null; it survives the
+            worker), build_writable (false), scratch_bytes (256 MiB)
+            -> pid (as the referee sees it), isolation (such as "pid+net+seccomp")
+    reap    pid, timeout_s; optional kill (false: after the wait a live one goes on)
+            -> exit (code, or negative signal) | null (it lives)
 Reference worker
-    open    source, precision, seed    -> inputs, init, state, outputs (lists of value specs)
-    draw    base, seed, variant        -> fills a set from get_inputs() and a hidden variation
+    open    source, precision, seed; optional domains (list of {"kind", "upper"}; empty: inferred)
+            -> inputs, init, state, outputs (lists of value specs; init: one encoded value),
+            tuple (true: the model returns a tuple), domains (as used, with "inferred")
+    draw    base, seed, variant        -> fills a set from get_inputs() and a hidden variation, one
+            of `VARIANTS`; applied (false: the domains permit no such variation, own was drawn)
     stock   seed, sets                 -> prepares a reservoir of own-distribution values
     mix     bases, seed                -> fills sets with contents never seen before, fast
     weights seed (null: as constructed) -> sets and publishes parameters and buffers in `state`
-    expect  base, at                   -> float64 outputs at offset `at` of `expected`
+    expect  base, at                   -> float64 outputs at offset `at` of `expected`: outputs;
+            float64 (false: the model cannot run in float64, its own precision was written)
     call    base, at                   -> own-precision outputs at offset `at` of `expected`
 Candidate worker
-    open    index, source, init, inputs, state, seed -> builds, imports and constructs ModelNew
+    open    index, source, init, inputs, state, seed; optional outputs (the reference's specs, for
+            poisoning) -> builds, imports and constructs ModelNew
     weights index                      -> loads `state`; loaded (false: names differ)
-    call    index, base, poison        -> outputs in `outputs` (specs with offset)
-    census  index, base, calls         -> facts about kernels
+    call    index, base, poison        -> outputs in `outputs` (specs with offset), tuple
+    census  index, base, calls         -> facts about kernels (fields of `KernelFacts`)
 Both
-    leg     index, bases               -> one call per base, outputs kept (empty: a round trip)
+    leg     index, bases               -> one call per base, outputs kept (empty: a round trip):
+            addresses (of the tensors of each call, in the worker's own memory)
     ship    call, at                   -> writes the outputs of that call of the last leg
 Trace worker
     trace   source, precision          -> graph
 """
 
 from __future__ import annotations
+
+import json
+import math
+import os
+import select
+import socket
+import struct
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from evaluator.values import (
+    ALIGNMENT_BYTES,
+    ITEM_BYTES,
+    FrameError,
+    ValueSpec,
+    decode_value,
+    encode_value,
+    layout,
+)
+from problems.errors import EvaluatorError, WorkerTimeout
+
+__all__ = [
+    "ALIGNMENT_BYTES",
+    "ITEM_BYTES",
+    "MAX_FRAME_BYTES",
+    "VARIANTS",
+    "Channel",
+    "ChannelClosed",
+    "FrameError",
+    "ValueSpec",
+    "decode_value",
+    "encode_value",
+    "layout",
+]
+
+MAX_FRAME_BYTES = 1 << 20
+VARIANTS = ("own", "scaled_up", "scaled_down", "negated", "around_zero")
+
+_HEADER = struct.Struct(">I")
+_MAX_DESCRIPTORS = 16
+
+
+class ChannelClosed(EvaluatorError):
+    """The other side closed the channel, usually because its process ended."""
+
+
+class Channel:
+    """One end of a stream of frames; the other end may be hostile.
+
+    After a `FrameError` or `WorkerTimeout` the stream may stand inside a frame: close it.
+    """
+
+    def __init__(self, end: socket.socket) -> None:
+        self._socket = end
+        self._buffer = bytearray()
+
+    @classmethod
+    def pair(cls) -> tuple[Channel, Channel]:
+        """Return two connected ends."""
+        left, right = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        return cls(left), cls(right)
+
+    @classmethod
+    def from_descriptor(cls, descriptor: int) -> Channel:
+        """Return the end that an inherited descriptor names, and own it."""
+        return cls(socket.socket(fileno=descriptor))
+
+    def fileno(self) -> int:
+        """Return the descriptor."""
+        return self._socket.fileno()
+
+    def close(self) -> None:
+        """Close this end."""
+        self._socket.close()
+
+    def __enter__(self) -> Channel:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def send(
+        self,
+        message: Mapping[str, Any],
+        *,
+        timeout_s: float | None = None,
+        descriptors: Sequence[int] = (),
+    ) -> None:
+        """Send one frame.
+
+        Args:
+            message: JSON-able.
+            timeout_s: Deadline for the whole frame; None: no deadline.
+            descriptors: Open files to hand over with it, at most 16.
+
+        Raises:
+            FrameError: The message is no JSON, or too large.
+            ChannelClosed: The other end is closed.
+            WorkerTimeout: The other end did not read in time.
+        """
+        try:
+            payload = json.dumps(message, separators=(",", ":"), allow_nan=False).encode()
+        except (TypeError, ValueError, RecursionError) as error:
+            raise FrameError(f"a message cannot be written as JSON: {error}") from error
+        if len(payload) > MAX_FRAME_BYTES:
+            raise FrameError(
+                f"a message has {len(payload)} bytes, a frame holds at most {MAX_FRAME_BYTES}"
+            )
+        data = _HEADER.pack(len(payload)) + payload
+        try:
+            self._socket.settimeout(timeout_s)
+            if descriptors:
+                sent = socket.send_fds(self._socket, [data], list(descriptors))
+                data = data[sent:]
+            self._socket.sendall(data)
+        except TimeoutError as error:
+            raise WorkerTimeout(f"a process took no message for {timeout_s} s") from error
+        except OSError as error:
+            raise ChannelClosed(f"a message found no reader: {error}") from error
+
+    def receive(self, *, timeout_s: float | None = None) -> dict[str, Any]:
+        """Receive one frame.
+
+        Args:
+            timeout_s: Deadline for the whole frame, however slowly it drips; None: no deadline.
+
+        Raises:
+            FrameError: The bytes are no frame: too long, no JSON object, NaN, nested too deeply.
+            ChannelClosed: The other end closed before the frame was complete.
+            WorkerTimeout: The frame was not complete in time.
+        """
+        message, descriptors = self._receive(timeout_s, 0)
+        assert not descriptors
+        return message
+
+    def receive_with_descriptors(
+        self, *, timeout_s: float | None = None
+    ) -> tuple[dict[str, Any], list[int]]:
+        """Receive one frame and the descriptors that came with it; see `receive`."""
+        return self._receive(timeout_s, _MAX_DESCRIPTORS)
+
+    def request(
+        self,
+        message: Mapping[str, Any],
+        *,
+        timeout_s: float | None = None,
+        descriptors: Sequence[int] = (),
+    ) -> dict[str, Any]:
+        """Send a request and return its reply; the deadline holds for both together.
+
+        Raises:
+            FrameError, ChannelClosed, WorkerTimeout: As `send` and `receive`.
+        """
+        start = time.monotonic()
+        self.send(message, timeout_s=timeout_s, descriptors=descriptors)
+        if timeout_s is not None:
+            timeout_s = max(timeout_s - (time.monotonic() - start), 0.001)
+        return self.receive(timeout_s=timeout_s)
+
+    def pending(self) -> bool:
+        """Tell whether bytes are there that no request asked for."""
+        if self._buffer:
+            return True
+        poll = select.poll()
+        poll.register(self._socket, select.POLLIN)
+        return bool(poll.poll(0))
+
+    def _receive(
+        self, timeout_s: float | None, max_descriptors: int
+    ) -> tuple[dict[str, Any], list[int]]:
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        descriptors: list[int] = []
+        self._fill(_HEADER.size, deadline, max_descriptors, descriptors)
+        (length,) = _HEADER.unpack_from(self._buffer)
+        if length > MAX_FRAME_BYTES:
+            raise FrameError(f"a frame claims {length} bytes, at most {MAX_FRAME_BYTES} are taken")
+        self._fill(_HEADER.size + length, deadline, max_descriptors, descriptors)
+        payload = bytes(self._buffer[_HEADER.size : _HEADER.size + length])
+        del self._buffer[: _HEADER.size + length]
+        return _parse(payload), descriptors
+
+    def _fill(
+        self, size: int, deadline: float | None, max_descriptors: int, descriptors: list[int]
+    ) -> None:
+        """Read until the buffer holds `size` bytes."""
+        while len(self._buffer) < size:
+            try:
+                self._socket.settimeout(_remaining(deadline))
+                if max_descriptors:
+                    missing = size - len(self._buffer)
+                    data, new, _, _ = socket.recv_fds(self._socket, missing, max_descriptors)
+                    for descriptor in new:
+                        os.set_inheritable(descriptor, False)
+                    descriptors.extend(new)
+                else:
+                    data = self._socket.recv(65536)
+            except TimeoutError as error:
+                raise WorkerTimeout("a process missed its deadline for a message") from error
+            except OSError as error:
+                raise ChannelClosed(f"a process broke its channel: {error}") from error
+            if not data:
+                raise ChannelClosed("a process closed its channel")
+            self._buffer += data
+
+
+def _remaining(deadline: float | None) -> float | None:
+    if deadline is None:
+        return None
+    remaining = deadline - time.monotonic()
+    if remaining <= 0:
+        raise TimeoutError
+    return remaining
+
+
+def _parse(payload: bytes) -> dict[str, Any]:
+    try:
+        message = json.loads(payload, parse_constant=_no_constant, parse_float=_finite)
+        if b"\\ud" in payload.lower():
+            json.dumps(message, ensure_ascii=False).encode()
+    except (ValueError, RecursionError) as error:
+        raise FrameError(f"a frame holds no valid JSON: {str(error)[:200]}") from None
+    if not isinstance(message, dict):
+        raise FrameError(f"a frame holds an object, got {type(message).__name__}")
+    return message
+
+
+def _no_constant(text: str) -> object:
+    raise ValueError(f"{text} is not permitted")
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError("a number is out of range")
+    return value

@@ -46,7 +46,8 @@ def test_the_label_is_short(softmax: Problem) -> None:
 def test_importing_problems_and_archives_loads_nothing_heavy() -> None:
     code = (
         "import sys, problems, problems.trace, archives, archives.candidate\n"
-        "from problems import load_level, Scale\n"
+        "from problems.catalogue import load_level\n"
+        "from problems.problem import Scale\n"
         "load_level(1, Scale.TINY)\n"
         "print([m for m in ('torch', 'triton', 'ray', 'litellm') if m in sys.modules])"
     )

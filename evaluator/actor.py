@@ -1,0 +1,76 @@
+"""What runs inside a Ray actor: a referee whose errors travel as values.
+
+Ray wraps exceptions in types of its own; a pair of kind and message crosses unchanged.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import TypeVar
+
+from archives.evaluation import Evaluation
+from evaluator.evaluator import Capacity, EvaluationRequest
+from evaluator.local import capacity_of
+from evaluator.referee.referee import Referee
+from problems.errors import EvaluatorError, ProblemError
+from problems.graph import OperatorGraph
+from problems.problem import Problem
+
+__all__ = ["Answer", "RefereeActor", "unpack"]
+
+T = TypeVar("T")
+Answer = tuple[str, T | str]
+"""("ok", value), ("problem", message) or ("evaluator", message)."""
+
+
+class RefereeActor:
+    """One referee on one host; methods run in threads of the actor, two at a time."""
+
+    def __init__(self) -> None:
+        self._referee = Referee()
+
+    def start(self, *, calibrate: bool) -> Answer[Capacity]:
+        """Start the referee and tell what it can take."""
+        return _answer(lambda: capacity_of(self._referee, calibrate=calibrate))
+
+    def pid(self) -> int:
+        """Return the process that the actor runs in."""
+        return os.getpid()
+
+    def graph(self, problem: Problem) -> Answer[OperatorGraph]:
+        """Trace a problem's reference."""
+        return _answer(lambda: self._referee.graph(problem))
+
+    def evaluate(self, request: EvaluationRequest) -> Answer[Evaluation]:
+        """Judge a candidate."""
+        return _answer(lambda: self._referee.evaluate(request))
+
+    def close(self) -> None:
+        """End every process."""
+        self._referee.close()
+
+
+def _answer(work: Callable[[], T]) -> Answer[T]:
+    try:
+        return ("ok", work())
+    except ProblemError as error:
+        return ("problem", str(error))
+    except EvaluatorError as error:
+        return ("evaluator", str(error))
+
+
+def unpack(answer: Answer[T]) -> T:
+    """Return the value of an answer.
+
+    Raises:
+        ProblemError: The problem itself failed.
+        EvaluatorError: The evaluator failed.
+    """
+    kind, value = answer
+    if kind == "problem":
+        raise ProblemError(str(value))
+    if kind == "evaluator":
+        raise EvaluatorError(str(value))
+    assert not isinstance(value, str)
+    return value

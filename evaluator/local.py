@@ -1,0 +1,79 @@
+"""The evaluator in this very process: one referee in a thread, without Ray."""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+
+from archives.evaluation import Evaluation
+from evaluator.evaluator import Capacity, EvaluationRequest
+from evaluator.referee.calibration import measure_noise_floor
+from evaluator.referee.device import memory_bytes
+from evaluator.referee.referee import Referee
+from evaluator.referee.timing import LEAST_NOISE_FLOOR
+from evaluator.referee.verdict import REFEREE_VERSION
+from problems.graph import OperatorGraph
+from problems.problem import Problem
+
+__all__ = ["IN_FLIGHT", "LocalEvaluator", "capacity_of"]
+
+IN_FLIGHT = 2
+"""One candidate is built and checked while another is timed."""
+
+
+def capacity_of(referee: Referee, *, calibrate: bool) -> Capacity:
+    """Start a referee and tell what it can take.
+
+    Args:
+        referee: To be started.
+        calibrate: Whether to measure the noise floor; else it is the least one.
+
+    Raises:
+        EvaluatorError: It does not come up.
+    """
+    referee.start()
+    return Capacity(
+        device=referee.device,
+        in_flight=IN_FLIGHT,
+        noise_floor=measure_noise_floor(referee) if calibrate else LEAST_NOISE_FLOOR,
+        memory_bytes=memory_bytes() // 2,
+        referee_version=REFEREE_VERSION,
+    )
+
+
+class LocalEvaluator:
+    """One referee of this process; implements `evaluator.evaluator.Evaluator`."""
+
+    def __init__(self, referee: Referee | None = None, *, calibrate: bool = False) -> None:
+        """Prepare it; processes start with `start`.
+
+        Args:
+            referee: The referee; by default one with its defaults.
+            calibrate: Whether `start` measures this host's noise floor.
+        """
+        self._referee = referee or Referee()
+        self._calibrate = calibrate
+        self._threads = ThreadPoolExecutor(IN_FLIGHT, thread_name_prefix="referee")
+
+    async def start(self) -> Capacity:
+        """Start the referee; see `Evaluator.start`."""
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(
+            self._threads, lambda: capacity_of(self._referee, calibrate=self._calibrate)
+        )
+
+    async def graph(self, problem: Problem) -> OperatorGraph:
+        """Trace a problem; see `Evaluator.graph`."""
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._threads, self._referee.graph, problem)
+
+    async def evaluate(self, request: EvaluationRequest) -> Evaluation:
+        """Judge a candidate; see `Evaluator.evaluate`."""
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._threads, self._referee.evaluate, request)
+
+    async def close(self) -> None:
+        """End every process and thread."""
+        loop = asyncio.get_running_loop()
+        await loop.run_in_executor(None, self._threads.shutdown)
+        await loop.run_in_executor(None, self._referee.close)

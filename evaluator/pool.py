@@ -1,0 +1,234 @@
+"""The pool: referees in Ray actors, on this machine or on a cluster.
+
+One queue feeds every actor. An actor takes two requests at a time: one candidate is built and
+checked while another is timed. A problem goes where it is open already, if there is room. An actor
+that dies is replaced, and what it was doing is tried once more elsewhere.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import tempfile
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field, replace
+from types import ModuleType
+from typing import Any, TypeVar
+
+from archives.evaluation import Evaluation, Status
+from evaluator.actor import Answer, RefereeActor, unpack
+from evaluator.evaluator import Capacity, EvaluationRequest
+from evaluator.local import IN_FLIGHT
+from evaluator.referee.verdict import REFEREE_VERSION
+from problems.errors import EvaluatorError
+from problems.graph import OperatorGraph
+from problems.problem import Problem
+
+__all__ = ["Pool"]
+
+T = TypeVar("T")
+REMEMBERED_PROBLEMS = 8
+TRIES = 2
+_LOG = logging.getLogger(__name__)
+
+
+class _ActorDied(Exception):
+    """The actor of a seat died while it worked."""
+
+
+@dataclass(slots=True, kw_only=True)
+class _Seat:
+    """One actor.
+
+    Attributes:
+        actor: Ray's handle.
+        busy: Requests that it works on.
+        problems: Keys of the problems it has open, most recent last.
+    """
+
+    actor: Any
+    busy: int = 0
+    problems: OrderedDict[str, None] = field(default_factory=OrderedDict)
+
+
+class Pool:
+    """Referees in Ray actors; implements `evaluator.evaluator.Evaluator`."""
+
+    def __init__(
+        self, *, num_actors: int = 1, address: str | None = None, calibrate: bool = True
+    ) -> None:
+        """Prepare it; nothing starts before `start`.
+
+        Args:
+            num_actors: Referees. On one host they take turns at the timed cores.
+            address: Of a running Ray cluster; None: start Ray on this machine.
+            calibrate: Whether `start` measures the noise floor.
+        """
+        self._num_actors = num_actors
+        self._address = address
+        self._calibrate = calibrate
+        self._seats: list[_Seat] = []
+        self._free = asyncio.Condition()
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._ours = False
+
+    async def start(self) -> Capacity:
+        """Start Ray and the referees; see `Evaluator.start`."""
+        await asyncio.to_thread(self._start_ray)
+        self._seats = [_Seat(actor=self._new_actor()) for _ in range(self._num_actors)]
+        capacities: list[Capacity] = []
+        for seat in self._seats:
+            # One after the other: each measures its host's noise, alone.
+            reference = seat.actor.start.remote(calibrate=self._calibrate)
+            answer: Answer[Capacity] = await _result(reference)
+            capacities.append(unpack(answer))
+        first = capacities[0]
+        return replace(
+            first,
+            in_flight=sum(capacity.in_flight for capacity in capacities),
+            noise_floor=max(capacity.noise_floor for capacity in capacities),
+        )
+
+    async def actor_pids(self) -> list[int]:
+        """Return the process of each actor, for whoever watches them."""
+        return [await _result(seat.actor.pid.remote()) for seat in self._seats]
+
+    async def graph(self, problem: Problem) -> OperatorGraph:
+        """Trace a problem; see `Evaluator.graph`."""
+        answer: Answer[OperatorGraph] = await self._with_seat(
+            problem.key, lambda actor: _result(actor.graph.remote(problem))
+        )
+        return unpack(answer)
+
+    async def evaluate(self, request: EvaluationRequest) -> Evaluation:
+        """Judge a candidate; see `Evaluator.evaluate`."""
+        try:
+            answer: Answer[Evaluation] = await self._with_seat(
+                request.problem.key, lambda actor: _result(actor.evaluate.remote(request))
+            )
+        except _ActorDied:
+            return Evaluation(
+                status=Status.CRASHED,
+                reason="evaluator_died",
+                log="The evaluator's own process died twice while it judged this candidate.",
+                referee_version=REFEREE_VERSION,
+            )
+        return unpack(answer)
+
+    async def close(self) -> None:
+        """End every actor and, where the pool started it, Ray."""
+        seats, self._seats = self._seats, []
+        for seat in seats:
+            try:
+                await asyncio.wait_for(_result(seat.actor.close.remote()), timeout=10)
+            except (TimeoutError, _ActorDied):
+                _LOG.warning("an evaluator process did not end in time: it is killed")
+        await asyncio.to_thread(self._stop_ray, [seat.actor for seat in seats])
+
+    async def _with_seat(self, key: str, work: Callable[[Any], Awaitable[T]]) -> T:
+        """Run a request on some actor; once more where the actor dies.
+
+        Raises:
+            _ActorDied: It died both times.
+        """
+        for attempt in range(1, TRIES + 1):
+            seat = await self._take(key)
+            actor = seat.actor
+            try:
+                return await work(actor)
+            except _ActorDied:
+                _LOG.warning("an evaluator process died (try %d of %d)", attempt, TRIES)
+                self._replace(seat, actor)
+                if attempt == TRIES:
+                    raise
+            finally:
+                await self._give(seat)
+        raise AssertionError("unreachable")
+
+    async def _take(self, key: str) -> _Seat:
+        async with self._free:
+            while not (free := [seat for seat in self._seats if seat.busy < IN_FLIGHT]):
+                if not self._seats:
+                    raise EvaluatorError("the pool is not running: start it first")
+                await self._free.wait()
+            seat = min(free, key=lambda one: (key not in one.problems, one.busy))
+            seat.busy += 1
+            seat.problems[key] = None
+            seat.problems.move_to_end(key)
+            while len(seat.problems) > REMEMBERED_PROBLEMS:
+                seat.problems.popitem(last=False)
+            return seat
+
+    async def _give(self, seat: _Seat) -> None:
+        async with self._free:
+            seat.busy -= 1
+            self._free.notify()
+
+    def _replace(self, seat: _Seat, dead: Any) -> None:  # noqa: ANN401 - Ray's handles have no type
+        """Seat a new actor, unless another request has done so already."""
+        if seat.actor is dead:
+            seat.actor = self._new_actor()
+            seat.problems.clear()
+
+    def _new_actor(self) -> Any:  # noqa: ANN401 - Ray's handles have no type
+        options = {"num_cpus": 0, "max_concurrency": IN_FLIGHT + 1, "max_restarts": 0}
+        return _ray().remote(RefereeActor).options(**options).remote()
+
+    def _start_ray(self) -> None:
+        ray = _ray()
+        if ray.is_initialized():
+            return
+        self._folder = tempfile.TemporaryDirectory(prefix="evokernel-ray-")
+        settings: dict[str, Any] = {
+            "namespace": "evokernel",
+            # Else a stray evaluator.py in the user's folder would win over ours.
+            "runtime_env": {"working_dir": self._folder.name},
+            "log_to_driver": False,
+            "logging_level": logging.ERROR,
+        }
+        if self._address is None:
+            settings |= {"include_dashboard": False, "num_cpus": max(os.cpu_count() or 1, 2)}
+        else:
+            settings |= {"address": self._address}
+        try:
+            ray.init(**settings)
+        except (ConnectionError, OSError, RuntimeError, ValueError) as error:
+            raise EvaluatorError(
+                f"Ray could not be started at {self._address or 'this machine'}: {error}"
+            ) from error
+        self._ours = True
+
+    def _stop_ray(self, actors: list[Any]) -> None:
+        ray = _ray()
+        for actor in actors:
+            ray.kill(actor)
+        if self._ours:
+            ray.shutdown()
+            self._ours = False
+        if self._folder is not None:
+            self._folder.cleanup()
+            self._folder = None
+
+
+def _ray() -> ModuleType:
+    """Import Ray at its first use: it takes a second."""
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    import ray
+
+    module: ModuleType = ray
+    return module
+
+
+async def _result(reference: Awaitable[T]) -> T:
+    """Wait for an actor's answer.
+
+    Raises:
+        _ActorDied: The actor died first.
+    """
+    errors = _ray().exceptions
+    try:
+        return await reference
+    except errors.RayActorError as error:
+        raise _ActorDied(str(error)) from error

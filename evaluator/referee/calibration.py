@@ -1,0 +1,58 @@
+"""How noisy is this host? A kernel timed against itself tells.
+
+Source: cpu_evaluator.md section 4: in 60 A/A runs of six kernels every 99 % interval that missed 1
+    missed it by less than 1.5 %, which is the least floor.
+"""
+
+from __future__ import annotations
+
+from archives.candidate import Candidate
+from archives.evaluation import Status
+from evaluator.evaluator import EvaluationRequest
+from evaluator.referee.referee import Referee
+from evaluator.referee.timing import noise_floor
+from problems.problem import Problem, Scale
+
+__all__ = ["measure_noise_floor"]
+
+RUNS = 3
+UNSTABLE_FLOOR = 0.05
+"""Floor of a host that was too busy to be measured: claims below it would mean nothing."""
+
+_SOURCE = """
+import torch
+from torch import nn
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        return torch.softmax(x, dim=1)
+
+
+def get_inputs():
+    return [torch.randn(256, 2048)]
+
+
+def get_init_inputs():
+    return []
+"""
+
+
+def measure_noise_floor(referee: Referee) -> float:
+    """Time a kernel against itself a few times.
+
+    Args:
+        referee: Started.
+
+    Returns:
+        The relative speedup below which nothing is to be claimed, at least 0.015.
+    """
+    problem = Problem(
+        level=0, id=1, name="A/A", family="calibration", scale=Scale.CUSTOM, source=_SOURCE
+    )
+    candidate = Candidate.of(problem.key, _SOURCE.replace("class Model(", "class ModelNew("))
+    request = EvaluationRequest(problem=problem, candidate=candidate)
+    verdicts = [referee.evaluate(request) for _ in range(RUNS)]
+    floor = noise_floor([v.speedup for v in verdicts if v.speedup is not None])
+    stable = all(verdict.status is Status.OK for verdict in verdicts)
+    return floor if stable else max(floor, UNSTABLE_FLOOR)

@@ -1,0 +1,300 @@
+"""A candidate's process as the referee sees it: requests in, bytes out, nothing believed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from archives.evaluation import Status
+from evaluator.processes import descendants, folder_bytes, mapping_facts
+from evaluator.referee.arrays import Array
+from evaluator.referee.deadlines import Deadlines
+from evaluator.referee.failure import CandidateFailed, failure_of_exit, failure_of_reply
+from evaluator.referee.session import Session, row_major
+from evaluator.referee.shared_memory import SharedMemory
+from evaluator.referee.spawner import Spawner, Worker, WorkerPlan
+from evaluator.wire import ChannelClosed, FrameError, ValueSpec
+from problems.errors import WorkerTimeout
+
+__all__ = ["CandidateProcess", "Outputs"]
+
+MAX_BUILD_BYTES = 512 << 20
+IDLE_WINDOW_S = 0.01
+IDLE_CPU_SHARE = 0.25
+"""A process with nothing to do uses no CPU time; OpenMP's threads wait passively."""
+EXIT_PATIENCE_S = 1.0
+
+
+class Outputs:
+    """What a candidate returned from one call, as it lies in shared memory.
+
+    Attributes:
+        arrays: The tensors, with the strides that the model itself returned.
+        overlapping: Whether each tensor shares memory between its own elements.
+        is_tuple: Whether the model returned a tuple.
+        row_major: Whether the model's own tensors are laid out row after row.
+    """
+
+    def __init__(self, reply: dict[str, Any], memory: SharedMemory) -> None:
+        try:
+            data = reply["outputs"]
+            specs = [ValueSpec.from_json(item) for item in data]
+            self.arrays = [
+                Array.within(memory.bytes, s.offset, s.shape, row_major(s.shape), s.dtype)
+                for s in specs
+            ]
+            self.overlapping = [
+                _overlaps(spec.shape, item.get("own_stride"))
+                for spec, item in zip(specs, data, strict=True)
+            ]
+        except (KeyError, TypeError, ValueError, FrameError) as error:
+            raise _forged(f"the description of the outputs is malformed: {error}") from error
+        self.is_tuple = reply.get("tuple") is True
+        self.row_major = all(
+            item.get("own_stride") == list(row_major(spec.shape))
+            for spec, item in zip(specs, data, strict=True)
+        )
+
+
+class CandidateProcess:
+    """One process in which a candidate's configurations run."""
+
+    def __init__(
+        self, session: Session, spawner: Spawner, plan: WorkerPlan, deadlines: Deadlines
+    ) -> None:
+        """Fork it.
+
+        Args:
+            session: The problem.
+            spawner: Forks and ends it.
+            plan: Its role, cores, threads, memory limit and build folder.
+            deadlines: What each request may take.
+        """
+        self._session = session
+        self._deadlines = deadlines
+        self._addresses: object = None
+        self._build: Path | None = plan.build if plan.build_writable else None
+        self._outputs = SharedMemory("outputs", session.memory.outputs_bytes)
+        self._outputs.seal()
+        memory = (session.inputs, session.state, self._outputs)
+        self._worker: Worker = spawner.spawn(replace(plan, memory=memory))
+
+    @property
+    def isolation(self) -> str:
+        """Protections that hold for it."""
+        return self._worker.isolation
+
+    @property
+    def alive(self) -> bool:
+        """Whether it can be asked anything still."""
+        return not self._worker.ended
+
+    def open(self, index: int, source: str) -> None:
+        """Build and construct a configuration.
+
+        Args:
+            index: Its number in later requests.
+            source: Text of the module, the configuration written in.
+        """
+        opened = self._session.opened
+        self._ask(
+            "open",
+            self._deadlines.build_s,
+            Status.BUILD_ERROR,
+            index=index,
+            source=source,
+            init=opened.init,
+            inputs=[spec.to_json() for spec in opened.inputs],
+            state=[spec.to_json() for spec in opened.state],
+            outputs=[spec.to_json() for spec in opened.outputs],
+            seed=self._session.construction_seed,
+        )
+        if self._build is not None and folder_bytes(self._build) > MAX_BUILD_BYTES:
+            log = f"the build folder holds over {MAX_BUILD_BYTES} bytes: write less."
+            raise CandidateFailed(Status.BUILD_ERROR, "build_too_large", log)
+
+    def load_weights(self, index: int) -> bool:
+        """Load the published weights; False where parameters do not match the reference's."""
+        reply = self._ask("weights", self._deadlines.call_s, Status.RUNTIME_ERROR, index=index)
+        return reply.get("loaded") is True
+
+    def call(self, index: int, base: int) -> Outputs:
+        """Run one call on an input set, free memory poisoned before."""
+        deadline = self._deadlines.of_calls(1, self._session.alone_ms)
+        reply = self._ask(
+            "call", deadline, Status.RUNTIME_ERROR, index=index, base=base, poison=True
+        )
+        return Outputs(reply, self._outputs)
+
+    def leg_ms(self, index: int, bases: Sequence[int]) -> float:
+        """Time one call for each base: the wall in ms, waking up included.
+
+        The process gets no time before the clock starts nor after it has stopped.
+        """
+        deadline = self._deadlines.of_calls(len(bases), self._session.alone_ms)
+        self._worker.stop()
+        start = perf_counter()
+        self._worker.resume()
+        reply = self._ask("leg", deadline, Status.RUNTIME_ERROR, index=index, bases=list(bases))
+        wall = perf_counter() - start
+        self._worker.stop()
+        self._addresses = reply.get("addresses")
+        return 1000 * wall
+
+    def snapshot(self, call: int, expected: Sequence[Array]) -> list[Array] | None:
+        """Read the outputs of a call of the last leg out of the halted process.
+
+        It gets no time for that: what is not there yet will not be found.
+
+        Args:
+            call: Number of the call.
+            expected: Tensors of the shapes and dtypes that the outputs must have.
+
+        Returns:
+            The outputs, if they lie row after row at the addresses that the process gave; None
+            where they cannot be read.
+        """
+        try:
+            addresses = self._addresses[call]  # type: ignore[index]
+            pairs = list(zip(addresses, expected, strict=True))
+            return [read_array(self._worker.pid, address, like) for address, like in pairs]
+        except (TypeError, IndexError, KeyError, ValueError, OSError, OverflowError):
+            return None
+
+    def ship(self, call: int) -> tuple[Outputs, float]:
+        """Fetch the outputs of one call of the last leg, and the ms that it took."""
+        deadline = self._deadlines.of_calls(1, self._session.alone_ms)
+        self._worker.resume()
+        start = perf_counter()
+        reply = self._ask("ship", deadline, Status.RUNTIME_ERROR, call=call, at=0)
+        wall = perf_counter() - start
+        self._worker.stop()
+        return Outputs(reply, self._outputs), 1000 * wall
+
+    def census(self, index: int, base: int, calls: int) -> dict[str, Any]:
+        """Ask for facts about its kernels; believed only as descriptors, never for a verdict."""
+        deadline = self._deadlines.of_calls(4 * calls, self._session.alone_ms)
+        self._worker.resume()
+        return self._ask(
+            "census", deadline, Status.RUNTIME_ERROR, index=index, base=base, calls=calls
+        )
+
+    def require_inputs_unchanged(self) -> None:
+        """Fail a candidate that wrote to its inputs: the kernel knows each page."""
+        facts = mapping_facts(self._worker.pid, "inputs")
+        if facts.written_bytes or not facts.mapped_bytes:
+            log = "forward wrote to its inputs: write to a tensor of its own instead."
+            raise CandidateFailed(Status.MUTATED_INPUT, "mutated_input", log)
+
+    def require_idle(self) -> None:
+        """Fail a candidate that works while nothing is asked of it, or left processes behind."""
+        self._worker.resume()
+        if len(descendants(self._worker.pid)) > 1:
+            log = "the candidate left a process running: end every process before returning."
+            raise CandidateFailed(Status.TIMING_MISMATCH, "background_process", log)
+        before = _cpu_s(self._worker.pid)
+        time.sleep(IDLE_WINDOW_S)
+        if _cpu_s(self._worker.pid) - before > IDLE_CPU_SHARE * IDLE_WINDOW_S:
+            log = "a thread of the candidate works between calls: finish all work in forward."
+            raise CandidateFailed(Status.TIMING_MISMATCH, "background_thread", log)
+
+    def stop(self) -> None:
+        """Halt it until it is asked something again."""
+        self._worker.stop()
+
+    def resume(self) -> None:
+        """Let it go on."""
+        self._worker.resume()
+
+    def end(self) -> None:
+        """End it with everything it started."""
+        self._worker.end()
+        self._outputs.close()
+
+    def _ask(self, op: str, timeout_s: float, status: Status, **fields: object) -> dict[str, Any]:
+        try:
+            reply = self._worker.request(op, timeout_s, **fields)
+        except WorkerTimeout as error:
+            self._worker.end()
+            if self._worker.over_memory:
+                raise _over_memory() from error
+            log = f"the candidate took over {timeout_s:.0f} s in step {op!r}: it may hang."
+            raise CandidateFailed(Status.TIMEOUT, f"timeout_in_{op}", log) from error
+        except ChannelClosed as error:
+            code = self._worker.end(patience_s=EXIT_PATIENCE_S)
+            if self._worker.over_memory:
+                raise _over_memory() from error
+            raise failure_of_exit(code) from error
+        except FrameError as error:
+            self._worker.end()
+            raise _forged(str(error)) from error
+        if not reply["ok"]:
+            raise failure_of_reply(reply, status)
+        return reply
+
+
+def read_array(pid: int, address: int, like: Array) -> Array:
+    """Read a tensor out of another process's memory.
+
+    Args:
+        pid: The process, halted.
+        address: Where the tensor begins.
+        like: A tensor of its shape and dtype.
+
+    Raises:
+        OSError: The memory is not there, or may not be read.
+    """
+    values = np.empty(like.shape, dtype=like.values.dtype)
+    view = memoryview(values.reshape(-1).view(np.uint8).data)
+    with open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
+        memory.seek(address)
+        done = 0
+        while done < len(view):
+            count = memory.readinto(view[done:])
+            if not count:
+                raise OSError(f"no memory at address {address + done}")
+            done += count
+    return Array(values=values, dtype=like.dtype)
+
+
+def _forged(log: str) -> CandidateFailed:
+    return CandidateFailed(Status.CRASHED, "forged_message", log)
+
+
+def _over_memory() -> CandidateFailed:
+    log = "the candidate passed its memory limit: allocate less."
+    return CandidateFailed(Status.OUT_OF_MEMORY, "memory_limit", log)
+
+
+def _overlaps(shape: Sequence[int], stride: object) -> bool:
+    """Whether a layout puts two elements in one place; malformed strides count as that."""
+    if not isinstance(stride, list) or len(stride) != len(shape):
+        return True
+    if any(type(step) is not int or step < 0 for step in stride):
+        return True
+    reach = 0
+    for size, step in sorted(zip(shape, stride, strict=True), key=lambda pair: pair[1]):
+        if size > 1:
+            if step <= reach:
+                return True
+            reach += (size - 1) * step
+    return False
+
+
+def _cpu_s(pid: int) -> float:
+    """CPU time of a whole process in s, from its own clock in the kernel (to the nanosecond)."""
+    try:
+        return time.clock_gettime(_cpu_clock(pid))
+    except OSError:
+        return 0.0
+
+
+def _cpu_clock(pid: int) -> int:
+    """Id of a process's CPU clock; what clock_getcpuclockid(3) returns on Linux."""
+    return (~pid << 3) | 2

@@ -1,0 +1,79 @@
+"""What devices can do at most: the table of datasheet rates.
+
+The rates live in `hardware.toml`, each row with its source. Rows marked estimated serve reports and
+plans, and never call a measured time impossible.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+
+from problems.errors import ConfigError
+
+__all__ = ["Device", "all_devices", "find_device"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Device:
+    """Peak rates of one device model; a missing unit is None.
+
+    Attributes:
+        name: Short model name, such as "H200".
+        match: Parts of the driver's device name, all of which must occur.
+        bandwidth_gbps: Device memory bandwidth, GB/s (10^9 bytes).
+        fp32: Vector float32 rate, TFLOP/s.
+        tf32: Matrix rate with TF32 operands, TFLOP/s, dense.
+        fp16: Matrix rate with 16-bit operands, TFLOP/s, dense.
+        fp8: Matrix rate with 8-bit floating-point operands, TFLOP/s, dense.
+        l2_mb: Last-level cache, MB.
+        source: Where the numbers come from.
+        estimated: True where they were not checked against the vendor's document.
+    """
+
+    name: str
+    match: tuple[str, ...]
+    bandwidth_gbps: float
+    fp32: float
+    l2_mb: float
+    source: str
+    tf32: float | None = None
+    fp16: float | None = None
+    fp8: float | None = None
+    estimated: bool = False
+
+    def matrix_tflops(self, precision: str) -> float:
+        """Return the fastest rate at which a product of this precision may be computed.
+
+        For "fp32" that is the TF32 unit, or three 16-bit products for each float32 one (the
+        accuracy rule admits both), or the vector units, whichever is fastest.
+
+        Args:
+            precision: "fp32", "fp16" or "bf16".
+        """
+        if precision == "fp32":
+            return max(self.fp32, self.tf32 or 0.0, (self.fp16 or 0.0) / 3)
+        return max(self.fp32, self.fp16 or 0.0)
+
+
+@cache
+def all_devices() -> tuple[Device, ...]:
+    """Return the rows of the table, in order of matching."""
+    table = tomllib.loads(files("evaluator.referee").joinpath("hardware.toml").read_text())
+    return tuple(Device(**{**row, "match": tuple(row["match"])}) for row in table["device"])
+
+
+def find_device(name: str) -> Device:
+    """Return the row for a device name, as a person or a driver writes it.
+
+    Raises:
+        ConfigError: No row matches; the message lists the known names.
+    """
+    wanted = name.lower().replace("-", " ")
+    for device in all_devices():
+        if all(part.lower() in wanted for part in device.match):
+            return device
+    known = ", ".join(device.name for device in all_devices())
+    raise ConfigError(f"no device in the hardware table matches '{name}': expected one of {known}.")

@@ -1,0 +1,167 @@
+"""Which inputs a candidate meets, and where they lie.
+
+A *check set* is compared against float64. Its contents come from a seed that `secrets` draws.
+For a verification, seeds are drawn after the candidate's source is frozen. During a search the
+check sets of a problem are drawn once for many candidates and renewed every `RENEWAL` of them.
+That is sound: contents never leave the referee and the workers, a verdict tells no input value,
+and every candidate runs in fresh processes that see nothing of earlier ones, so no candidate can
+know what it will meet; and what is reported rests on a verification.
+
+A *timed set* is met once: `mix` fills it with contents never seen before for each leg, at an
+offset that changes by multiples of 64 bytes.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from evaluator.wire import ALIGNMENT_BYTES, ITEM_BYTES, ValueSpec, layout
+
+__all__ = [
+    "CHECK_PLAN",
+    "RENEWAL",
+    "MemoryPlan",
+    "PlannedSet",
+    "output_bytes",
+    "secret_seed",
+]
+
+RENEWAL = 64
+"""Candidates that meet one drawing of a problem's check sets during a search."""
+POOL_BYTES = 48 << 20
+"""Room for timed sets, unless four sets need more."""
+MIN_TIMED_SETS = 4
+MAX_TIMED_SETS = 512
+SHIFT_STEPS = 64
+"""Number of different offsets at which a timed set may start."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedSet:
+    """One check set to be drawn.
+
+    Attributes:
+        variant: Distribution, one of the wire's `VARIANTS`.
+        hidden_weights: Whether parameters and buffers are redrawn for it.
+    """
+
+    variant: str
+    hidden_weights: bool = False
+
+
+CHECK_PLAN = (
+    PlannedSet(variant="own"),
+    PlannedSet(variant="scaled_up"),
+    PlannedSet(variant="scaled_down"),
+    PlannedSet(variant="negated"),
+    PlannedSet(variant="around_zero"),
+    PlannedSet(variant="own", hidden_weights=True),
+)
+"""Five distributions, the problem's own under two seeds; hidden weights come last and stay."""
+
+
+def secret_seed() -> int:
+    """Return a seed that nobody can guess, from 0 to 2^63 - 1."""
+    return secrets.randbits(63)
+
+
+def output_bytes(outputs: Sequence[ValueSpec], *, exact: bool = False) -> int:
+    """Return the room that outputs take when they are written row-major.
+
+    Args:
+        outputs: Their specs.
+        exact: In float64 where they are floating.
+    """
+    total = 0
+    for spec in outputs:
+        item = 8 if exact and "float" in spec.dtype else ITEM_BYTES[spec.dtype]
+        total += -(-spec.numel * item // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
+    return max(total, ALIGNMENT_BYTES)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryPlan:
+    """Where a session's sets lie in its shared memory; all numbers in bytes.
+
+    Attributes:
+        set_bytes: One input set.
+        own_bytes: The outputs of one set in the problem's precision.
+        exact_bytes: The same in float64.
+        num_checks: Check sets of the search; a verification has as many of its own.
+        num_timed: Timed sets.
+    """
+
+    set_bytes: int
+    own_bytes: int
+    exact_bytes: int
+    num_checks: int
+    num_timed: int
+
+    @classmethod
+    def of(cls, inputs: Sequence[ValueSpec], outputs: Sequence[ValueSpec]) -> MemoryPlan:
+        """Plan for a problem's inputs and outputs."""
+        set_bytes = max(layout(inputs)[1], ALIGNMENT_BYTES)
+        return cls(
+            set_bytes=set_bytes,
+            own_bytes=output_bytes(outputs),
+            exact_bytes=output_bytes(outputs, exact=True),
+            num_checks=len(CHECK_PLAN),
+            num_timed=min(max(POOL_BYTES // set_bytes, MIN_TIMED_SETS), MAX_TIMED_SETS),
+        )
+
+    @property
+    def inputs_bytes(self) -> int:
+        """Size of the shared file of inputs."""
+        return 2 * self.num_checks * self.set_bytes + self.num_timed * self._timed_stride
+
+    @property
+    def expected_bytes(self) -> int:
+        """Size of the shared file of expected outputs."""
+        return 2 * self.num_checks * (self.own_bytes + self.exact_bytes) + self.own_bytes
+
+    @property
+    def outputs_bytes(self) -> int:
+        """Size of a candidate's file of outputs: room for a wrong dtype of twice the size."""
+        return 2 * self.own_bytes + 4096
+
+    @property
+    def total_bytes(self) -> int:
+        """Shared memory of a session with two candidates at a time."""
+        return self.inputs_bytes + self.expected_bytes + 2 * self.outputs_bytes
+
+    def check_base(self, number: int) -> int:
+        """Base of a check set; those of a verification follow those of the search."""
+        return number * self.set_bytes
+
+    def expected_at(self, number: int) -> tuple[int, int]:
+        """Where a check set's float64 and own outputs lie."""
+        start = number * (self.own_bytes + self.exact_bytes)
+        return start, start + self.exact_bytes
+
+    @property
+    def timed_expected_at(self) -> int:
+        """Where the reference writes the output of a timed call."""
+        return 2 * self.num_checks * (self.own_bytes + self.exact_bytes)
+
+    @property
+    def _timed_stride(self) -> int:
+        return self.set_bytes + SHIFT_STEPS * ALIGNMENT_BYTES
+
+    def timed_bases(self, count: int, rng: np.random.Generator) -> list[int]:
+        """Choose bases for timed sets: which ones, in what order and how shifted is random.
+
+        Args:
+            count: How many, at most `num_timed`.
+            rng: Source of the choice.
+        """
+        start = 2 * self.num_checks * self.set_bytes
+        slots = rng.permutation(self.num_timed)[:count]
+        shifts = rng.integers(0, SHIFT_STEPS, size=count)
+        return [
+            start + int(slot) * self._timed_stride + int(shift) * ALIGNMENT_BYTES
+            for slot, shift in zip(slots, shifts, strict=True)
+        ]

@@ -1,0 +1,238 @@
+"""A candidate's way up the ladder: screen, build, check, time, verify.
+
+The highest rung passed is noted in the findings; the first rung that fails raises
+`CandidateFailed`, from which the referee makes the verdict.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from archives.configuration import Configuration, with_configuration
+from archives.evaluation import KernelFacts, Rung, Status
+from evaluator.evaluator import EvaluationRequest, Purpose
+from evaluator.referee.bench import Bench
+from evaluator.referee.candidate_process import CandidateProcess
+from evaluator.referee.checking import check
+from evaluator.referee.failure import CandidateFailed
+from evaluator.referee.screen import screen
+from evaluator.referee.session import CheckSet, Session
+from evaluator.referee.stopwatch import Effort, Stopwatch, host_noisy
+from evaluator.referee.timing import Block, Ratio, estimate
+from evaluator.referee.verdict import Findings, facts_of
+
+__all__ = ["climb", "require_screened"]
+
+SEARCH_EFFORT = Effort(blocks=5, rounds=2, max_width=1.6)
+VERIFY_EFFORT = Effort(blocks=20, rounds=1, max_width=1.25)
+VERIFY_PROCESSES = 3
+CENSUS_CALLS = 3
+MAX_CRASHES = 3
+"""Configurations of one program that may take their process with them before it is given up."""
+
+
+def require_screened(source: str, findings: Findings) -> None:
+    """First rung: the rules over the syntax tree."""
+    finding = screen(source)
+    if finding is not None:
+        raise CandidateFailed(Status.SCREENED, finding.reason, finding.log)
+    findings.rung = Rung.SCREEN
+
+
+def climb(
+    bench: Bench,
+    session: Session,
+    sets: Sequence[CheckSet],
+    request: EvaluationRequest,
+    findings: Findings,
+) -> tuple[Ratio, int]:
+    """Take a screened candidate up the other rungs.
+
+    Args:
+        bench: Cores, gate and processes.
+        session: The problem.
+        sets: Check sets, drawn after the source was frozen or unknown to its author.
+        request: The candidate.
+        findings: Filled on the way.
+
+    Returns:
+        Its time against the reference's, and the number of its best configuration.
+
+    Raises:
+        CandidateFailed: A rung was not passed.
+    """
+    sources = _sources(request, findings)
+    build = bench.spawner.build_folder()
+    trial = _Trial(bench, session, build, findings)
+    try:
+        right = trial.build_and_check(sources, sets)
+        verify = request.purpose is Purpose.VERIFY
+        effort = VERIFY_EFFORT if verify else SEARCH_EFFORT
+        trial.prepare()
+        with bench.gate.exclusive():
+            winner, blocks = trial.time(sources, right, effort)
+            for _ in range(VERIFY_PROCESSES - 1 if verify else 0):
+                blocks += trial.time(sources, [winner], effort)[1]
+        trial.require_unchanged()
+        findings.rung = Rung.TIME
+        ratio = _settled(blocks, effort)
+        if verify:
+            findings.rung = Rung.VERIFY
+        findings.facts = trial.census(winner, sets[0].base)
+        return ratio, winner
+    finally:
+        trial.close()
+        shutil.rmtree(build, ignore_errors=True)
+
+
+def _sources(request: EvaluationRequest, findings: Findings) -> list[str]:
+    """The program's text with each configuration written in."""
+    source = request.candidate.source
+    if not request.configurations:
+        findings.points = (None,)
+        return [source]
+    points: tuple[Configuration, ...] = request.configurations
+    findings.points = points
+    try:
+        return [with_configuration(source, point) for point in points]
+    except ValueError as error:
+        raise CandidateFailed(Status.BUILD_ERROR, "no_configuration", str(error)) from error
+
+
+def _settled(blocks: Sequence[Block], effort: Effort) -> Ratio:
+    ratio = estimate(blocks)
+    if ratio.width > effort.max_width:
+        low, high = ratio.interval.low, ratio.interval.high
+        raise host_noisy(f"the speedup is between {low:.3g} and {high:.3g}")
+    return ratio
+
+
+class _Trial:
+    """One candidate's processes and build folder."""
+
+    def __init__(self, bench: Bench, session: Session, build: Path, findings: Findings) -> None:
+        self._bench = bench
+        self._session = session
+        self._build = build
+        self._findings = findings
+        self._builder: CandidateProcess | None = None
+        self._prepared: CandidateProcess | None = None
+        self._timed: list[CandidateProcess] = []
+        self._hidden_weights = True
+
+    def build_and_check(self, sources: Sequence[str], sets: Sequence[CheckSet]) -> list[int]:
+        """Build and check each configuration; return the numbers of those that are right."""
+        right: list[int] = []
+        failures: list[tuple[Rung, CandidateFailed]] = []
+        crashes = 0
+        for number, source in enumerate(sources):
+            rung = Rung.SCREEN
+            try:
+                builder = self._living_builder()
+                builder.open(number, source)
+                rung = Rung.BUILD
+                accuracy = check(self._session, builder, number, sets, self._bench.turn)
+            except CandidateFailed as failure:
+                self._findings.outcomes[number] = failure.status
+                failures.append((rung, failure))
+                crashes += not self._builder_lives()
+                if crashes >= MAX_CRASHES:
+                    break
+                continue
+            right.append(number)
+            self._findings.outcomes[number] = Status.OK
+            self._findings.error = max(self._findings.error or 0.0, accuracy.error)
+            self._findings.error_bound = accuracy.bound
+            self._hidden_weights = self._hidden_weights and accuracy.hidden_weights
+        if not right:
+            furthest = max(failures, key=lambda pair: pair[0])
+            self._findings.rung = furthest[0]
+            raise furthest[1]
+        self._findings.rung = Rung.CHECK
+        if self._builder is not None:
+            self._builder.stop()
+        return right
+
+    def prepare(self) -> None:
+        """Fork the first process to be timed while another candidate may hold the gate."""
+        self._prepared = self._bench.process(self._session, self._build, timed=True)
+
+    def time(
+        self, sources: Sequence[str], numbers: Sequence[int], effort: Effort
+    ) -> tuple[int, list[Block]]:
+        """Time configurations in a fresh process; return the best one and its blocks.
+
+        The process is left halted for `require_unchanged`, since what it costs to look at it and
+        to end it should not keep the gate.
+        """
+        process = self._prepared or self._bench.process(self._session, self._build, timed=True)
+        self._prepared = None
+        self._timed.append(process)
+        for number in numbers:
+            self._open(process, sources, number)
+        with self._common_weights():
+            watch = Stopwatch(self._session, process, self._bench.turn)
+            winner, latencies = watch.race(numbers)
+            self._findings.latencies.update(latencies)
+            process.require_idle()
+            blocks = watch.blocks(winner, latencies[winner], effort)
+            self._findings.latencies[winner] = estimate(blocks).latency_ms
+            process.require_idle()
+        process.stop()
+        return winner, blocks
+
+    def require_unchanged(self) -> None:
+        """Fail a candidate that wrote to its inputs while it was timed."""
+        for process in self._timed:
+            process.require_inputs_unchanged()
+
+    def census(self, winner: int, base: int) -> KernelFacts:
+        """Take facts about the winner's kernels; none where it does not answer."""
+        try:
+            return facts_of(self._living_builder().census(winner, base, CENSUS_CALLS))
+        except CandidateFailed:
+            return KernelFacts()
+
+    def close(self) -> None:
+        """End every process."""
+        for process in (*self._timed, self._prepared, self._builder):
+            if process is not None:
+                process.end()
+
+    def _open(self, process: CandidateProcess, sources: Sequence[str], number: int) -> None:
+        """Open a configuration with the hidden weights where it can take them."""
+        process.open(number, sources[number])
+        if self._session.has_state and self._hidden_weights:
+            with self._session.weights_lock:
+                process.load_weights(number)
+
+    @contextmanager
+    def _common_weights(self) -> Iterator[None]:
+        """Let the reference compute with the weights that the candidate has."""
+        if self._hidden_weights:
+            yield
+            return
+        with self._session.weights_lock:
+            self._session.publish_weights(hidden=False)
+            try:
+                yield
+            finally:
+                self._session.publish_weights(hidden=True)
+
+    def _living_builder(self) -> CandidateProcess:
+        if self._builder is None:
+            self._builder = self._bench.process(self._session, self._build, timed=False)
+            self._findings.isolation = self._builder.isolation
+        return self._builder
+
+    def _builder_lives(self) -> bool:
+        """Whether the building process is still there; what is left of a dead one is ended."""
+        if self._builder is not None and self._builder.alive:
+            return True
+        if self._builder is not None:
+            self._builder.end()
+            self._builder = None
+        return False

@@ -1,0 +1,114 @@
+"""The reference worker: a trusted process that draws inputs and computes what is expected."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from time import perf_counter
+from typing import Any
+
+from evaluator.referee.deadlines import Deadlines
+from evaluator.referee.spawner import Worker
+from evaluator.wire import ChannelClosed, ValueSpec
+from problems.errors import ProblemError, WorkerDied, WorkerTimeout
+from problems.problem import Problem
+
+__all__ = ["OpenedProblem", "ReferenceWorker"]
+
+
+class OpenedProblem:
+    """What the reference worker found in a problem's module."""
+
+    def __init__(self, reply: dict[str, Any]) -> None:
+        self.inputs = _specs(reply["inputs"])
+        self.state = _specs(reply["state"])
+        self.outputs = _specs(reply["outputs"])
+        self.init = reply["init"]
+        self.returns_tuple = bool(reply.get("tuple", False))
+        self.domains: list[dict[str, Any]] = [
+            {"kind": domain["kind"], "upper": domain["upper"]} for domain in reply["domains"]
+        ]
+
+
+class ReferenceWorker:
+    """Requests to a reference worker; a refusal says something about the problem."""
+
+    def __init__(self, worker: Worker, problem: Problem, deadlines: Deadlines) -> None:
+        self.worker = worker
+        self._problem = problem
+        self._deadlines = deadlines
+
+    def open(self, seed: int, domains: Sequence[dict[str, Any]] | None = None) -> OpenedProblem:
+        """Load the problem's module and construct its model.
+
+        Args:
+            seed: torch's seed for the construction; candidates construct under the same.
+            domains: What another worker has inferred; None: those stated, if any.
+        """
+        if domains is None:
+            domains = [{"kind": d.kind.value, "upper": d.upper} for d in self._problem.domains]
+        fields = {"source": self._problem.source, "precision": self._problem.precision}
+        return OpenedProblem(self._ask("open", seed=seed, domains=list(domains), **fields))
+
+    def draw(self, base: int, seed: int, variant: str) -> bool:
+        """Fill a set; False where the inputs' domains permit no such variant."""
+        return bool(self._ask("draw", base=base, seed=seed, variant=variant).get("applied", True))
+
+    def stock(self, seed: int, sets: int) -> None:
+        """Prepare what `mix` draws from."""
+        self._ask("stock", seed=seed, sets=sets)
+
+    def mix(self, bases: Sequence[int], seed: int) -> None:
+        """Fill sets with contents that nobody has seen."""
+        self._ask("mix", bases=list(bases), seed=seed)
+
+    def weights(self, seed: int | None) -> None:
+        """Publish parameters and buffers: redrawn, or as constructed for None."""
+        self._ask("weights", seed=seed)
+
+    def expect(self, base: int, at: int) -> tuple[ValueSpec, ...]:
+        """Compute the float64 outputs of a set."""
+        return _specs(self._ask("expect", base=base, at=at)["outputs"])
+
+    def call(self, base: int, at: int) -> tuple[ValueSpec, ...]:
+        """Compute the outputs of a set in the problem's own precision."""
+        return _specs(self._ask("call", base=base, at=at)["outputs"])
+
+    def leg_ms(self, bases: Sequence[int]) -> float:
+        """Time one call for each base: the wall in ms, waking up from a halt included."""
+        self.worker.stop()
+        start = perf_counter()
+        self.worker.resume()
+        self._ask("leg", index=0, bases=list(bases))
+        wall = perf_counter() - start
+        self.worker.stop()
+        return 1000 * wall
+
+    def ship(self, call: int, at: int) -> tuple[ValueSpec, ...]:
+        """Write the outputs of one call of the last leg."""
+        return _specs(self._ask("ship", call=call, at=at)["outputs"])
+
+    def _ask(self, op: str, **fields: object) -> dict[str, Any]:
+        label = self._problem.label
+        self.worker.resume()
+        try:
+            reply = self.worker.request(op, self._deadlines.problem_s, **fields)
+        except ChannelClosed as error:
+            code = self.worker.end(patience_s=1.0)
+            raise WorkerDied(
+                f"the reference of problem {label} ended in step {op!r} with exit code {code}"
+            ) from error
+        except WorkerTimeout as error:
+            self.worker.end()
+            raise WorkerTimeout(
+                f"the reference of problem {label} took over {self._deadlines.problem_s:.0f} s "
+                f"in step {op!r}: reduce its sizes"
+            ) from error
+        if not reply["ok"]:
+            log = " ".join(str(reply.get("log", "")).split())
+            reason = reply.get("reason", "no reason")
+            raise ProblemError(f"problem {label} fails in step {op!r} ({reason}): {log}")
+        return reply
+
+
+def _specs(data: Sequence[object]) -> tuple[ValueSpec, ...]:
+    return tuple(ValueSpec.from_json(item) for item in data)

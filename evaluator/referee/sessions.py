@@ -1,0 +1,96 @@
+"""The open problems of a referee: the least recently used ones make room."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from evaluator.referee.session import Session
+from problems.problem import Problem
+
+__all__ = ["Sessions"]
+
+
+class Sessions:
+    """Opens problems as they are asked for, and closes those that nobody uses."""
+
+    def __init__(self, opener: Callable[[Problem], Session], limit_bytes: int) -> None:
+        """Start with none.
+
+        Args:
+            opener: Opens a problem; it takes the timing gate itself.
+            limit_bytes: Shared memory that sessions may take together; one is always open.
+        """
+        self._opener = opener
+        self._limit_bytes = limit_bytes
+        self._open: OrderedDict[str, Session] = OrderedDict()
+        self._users: dict[str, int] = {}
+        self._lock = threading.Lock()
+        self._opening = threading.Lock()
+
+    @contextmanager
+    def borrow(self, problem: Problem) -> Iterator[Session]:
+        """Use a problem's session for the block; several may at a time.
+
+        Raises:
+            ProblemError: The problem cannot be opened.
+            EvaluatorError: Its reference worker failed.
+        """
+        key = problem.key
+        with self._lock:
+            self._users[key] = self._users.get(key, 0) + 1
+        try:
+            yield self._session(problem)
+        finally:
+            with self._lock:
+                self._users[key] -= 1
+
+    def alone(self, problem: Problem) -> bool:
+        """Tell whether one borrower at most uses a problem now."""
+        with self._lock:
+            return self._users.get(problem.key, 0) <= 1
+
+    def drop(self, problem: Problem) -> None:
+        """Close a problem whose reference worker has failed."""
+        with self._lock:
+            session = self._open.pop(problem.key, None)
+        if session is not None:
+            session.close()
+
+    def close(self) -> None:
+        """Close all."""
+        with self._lock:
+            sessions = list(self._open.values())
+            self._open.clear()
+        for session in sessions:
+            session.close()
+
+    def _session(self, problem: Problem) -> Session:
+        with self._opening:
+            with self._lock:
+                session = self._open.get(problem.key)
+                if session is not None:
+                    self._open.move_to_end(problem.key)
+                    return session
+            session = self._opener(problem)
+            with self._lock:
+                self._open[problem.key] = session
+                superfluous = self._superfluous()
+            for old in superfluous:
+                old.close()
+            return session
+
+    def _superfluous(self) -> list[Session]:
+        """Take out the oldest unused sessions until the rest fits."""
+        taken = []
+        total = sum(session.num_bytes for session in self._open.values())
+        for key in list(self._open)[:-1]:
+            if total <= self._limit_bytes:
+                break
+            if not self._users.get(key):
+                session = self._open.pop(key)
+                total -= session.num_bytes
+                taken.append(session)
+        return taken

@@ -1,0 +1,282 @@
+"""Starts workers through the zygote, watches their memory, and ends them.
+
+One zygote serves a referee: forking from it takes milliseconds where a fresh interpreter with
+torch takes seconds. The zygote is trusted; what it forks for a candidate is not.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from evaluator.gate import runtime_folder
+from evaluator.processes import kill_tree, worker_environment
+from evaluator.referee.deadlines import Deadlines
+from evaluator.referee.scheduling import prefer_process, thread_settings
+from evaluator.referee.shared_memory import SharedMemory
+from evaluator.referee.watchdog import Watchdog
+from evaluator.wire import Channel, ChannelClosed, FrameError
+from problems.errors import EvaluatorError, WorkerDied, WorkerTimeout
+
+__all__ = ["Spawner", "Worker", "WorkerPlan"]
+
+EXIT_PATIENCE_S = 2.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerPlan:
+    """What a worker is to be given.
+
+    Attributes:
+        role: "reference", "candidate" or "trace".
+        cpus: Cores that it may use.
+        threads: Threads that it may use.
+        memory_bytes: Memory from which on it is killed; None for what is trusted.
+        memory: Shared files, in the order that its role expects.
+        build: Folder of build artefacts, or None.
+        build_writable: Whether it may write there.
+        timed: Whether its speed counts: it then precedes other processes where that is permitted.
+    """
+
+    role: str
+    cpus: tuple[int, ...]
+    threads: int
+    memory_bytes: int | None
+    memory: Sequence[SharedMemory] = ()
+    build: Path | None = None
+    build_writable: bool = False
+    timed: bool = False
+
+
+class Worker:
+    """One worker process, as the referee holds it."""
+
+    def __init__(
+        self, spawner: Spawner, channel: Channel, reply: dict[str, Any], scratch: Path
+    ) -> None:
+        self._spawner = spawner
+        self._channel = channel
+        self._scratch = scratch
+        self._exit: int | None = None
+        self.ended = False
+        self.pid = int(reply["pid"])
+        self.isolation = str(reply.get("isolation", ""))
+
+    def request(self, op: str, timeout_s: float, **fields: object) -> dict[str, Any]:
+        """Send a request and return its reply.
+
+        Raises:
+            FrameError: What came back is no reply, or came before the request.
+            ChannelClosed: The process ended or closed its channel.
+            WorkerTimeout: The reply was not there in time.
+        """
+        if self._channel.pending():
+            raise FrameError(f"a reply was there before the request {op!r}")
+        reply = self._channel.request({"op": op, **fields}, timeout_s=timeout_s)
+        if not isinstance(reply.get("ok"), bool):
+            raise FrameError(f"the reply to {op!r} says neither yes nor no")
+        return reply
+
+    def stop(self) -> None:
+        """Halt every thread of the process; it gets no time until `resume`."""
+        self._signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let it go on."""
+        self._signal(signal.SIGCONT)
+
+    def _signal(self, number: int) -> None:
+        if not self.ended:
+            try:
+                os.kill(self.pid, number)
+            except ProcessLookupError:
+                return
+
+    @property
+    def over_memory(self) -> bool:
+        """Whether the watchdog killed it for its memory."""
+        return self._spawner.watchdog.killed(self.pid)
+
+    def end(self, *, patience_s: float = 0.0) -> int | None:
+        """End the process and all it has started; may be called twice.
+
+        Args:
+            patience_s: How long to wait for it to end by itself, where it is about to.
+
+        Returns:
+            Exit code, negative for a signal; None where unknown.
+        """
+        if not self.ended:
+            self._exit = self._spawner.reap(self, patience_s)
+            self.ended = True
+            self._channel.close()
+            shutil.rmtree(self._scratch, ignore_errors=True)
+        return self._exit
+
+
+class Spawner:
+    """The zygote and its workers. Methods may be called from several threads."""
+
+    def __init__(self, deadlines: Deadlines, cpus: Sequence[int]) -> None:
+        """Start with nothing.
+
+        Args:
+            deadlines: How long each step may take.
+            cpus: Cores on which the zygote does its work, off those that are timed.
+        """
+        self._deadlines = deadlines
+        self._zygote_cpus = cpus
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._channel: Channel | None = None
+        self._workers: dict[int, Worker] = {}
+        self._folder: Path | None = None
+        self._cpus = os.sched_getaffinity(0)
+        self.watchdog = Watchdog()
+
+    def start(self) -> None:
+        """Start the zygote; done at the first spawn where not called before.
+
+        Raises:
+            EvaluatorError: It did not come up.
+        """
+        with self._lock:
+            self._zygote()
+
+    def spawn(self, plan: WorkerPlan) -> Worker:
+        """Fork a worker.
+
+        Raises:
+            EvaluatorError: The zygote could not; the message says why.
+        """
+        with self._lock:
+            zygote = self._zygote()
+            scratch = Path(tempfile.mkdtemp(prefix="scratch-", dir=self._folder))
+            ours, theirs = Channel.pair()
+            try:
+                reply = zygote.request(
+                    _spawn_message(plan, scratch),
+                    timeout_s=self._deadlines.spawn_s,
+                    descriptors=[theirs.fileno(), *(m.descriptor for m in plan.memory)],
+                )
+            except EvaluatorError as error:
+                ours.close()
+                self._drop_zygote()
+                raise WorkerDied(f"the zygote ended while starting a worker: {error}") from error
+            finally:
+                theirs.close()
+            if not reply.get("ok"):
+                ours.close()
+                raise EvaluatorError(
+                    f"no {plan.role} worker could be started: {reply.get('log', 'no reason given')}"
+                )
+            worker = Worker(self, ours, reply, scratch)
+            self._workers[worker.pid] = worker
+        if plan.timed:
+            prefer_process(worker.pid)
+        if plan.memory_bytes is not None:
+            self.watchdog.watch(worker.pid, plan.memory_bytes)
+        return worker
+
+    def reap(self, worker: Worker, patience_s: float) -> int | None:
+        """Kill a worker and return its exit code; see `Worker.end`."""
+        code: object = None
+        with self._lock:
+            if self._channel is not None and self._workers.pop(worker.pid, None) is not None:
+                worker.resume()
+                if not patience_s:
+                    kill_tree(worker.pid)
+                message = {"op": "reap", "pid": worker.pid, "kill": True}
+                message["timeout_s"] = patience_s or EXIT_PATIENCE_S
+                try:
+                    reply = self._channel.request(message, timeout_s=self._deadlines.spawn_s)
+                    code = reply.get("exit")
+                except EvaluatorError:
+                    self._drop_zygote()
+        self.watchdog.forget(worker.pid)
+        return code if isinstance(code, int) else None
+
+    def build_folder(self) -> Path:
+        """Make an empty private folder for one candidate's build artefacts."""
+        self.start()
+        folder = Path(tempfile.mkdtemp(prefix="build-", dir=self._folder))
+        # Workers have an id each: the one that times reads what the one that builds wrote.
+        folder.chmod(0o755)
+        return folder
+
+    def close(self) -> None:
+        """End every worker and the zygote."""
+        for worker in list(self._workers.values()):
+            worker.end()
+        with self._lock:
+            self._drop_zygote()
+            if self._folder is not None:
+                shutil.rmtree(self._folder, ignore_errors=True)
+                self._folder = None
+        self.watchdog.close()
+
+    def _zygote(self) -> Channel:
+        if self._channel is not None and self._process is not None:
+            if self._process.poll() is None:
+                return self._channel
+            self._drop_zygote()
+        if self._folder is None:
+            self._folder = Path(tempfile.mkdtemp(prefix="workers-", dir=runtime_folder()))
+        left, right = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        channel = Channel(left)
+        # Workers inherit what the zygote may use, whatever thread happens to start it.
+        with right, thread_settings(self._cpus, preferred=False):
+            self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
+                [sys.executable, "-P", "-m", "evaluator.worker.zygote", str(right.fileno())],
+                pass_fds=[right.fileno()],
+                env=worker_environment(),
+                cwd=self._folder,
+                stdin=subprocess.DEVNULL,
+            )
+        try:
+            ready = channel.receive(timeout_s=self._deadlines.start_s)
+        except (ChannelClosed, FrameError, WorkerTimeout) as error:
+            self._process.kill()
+            self._process.wait()
+            channel.close()
+            raise EvaluatorError(
+                f"the process that starts workers did not come up: {error}; "
+                "run 'evokernel doctor' to see what is missing"
+            ) from error
+        assert ready.get("ok") is True, f"an unexpected greeting: {ready}"
+        os.sched_setaffinity(self._process.pid, self._zygote_cpus)
+        self._channel = channel
+        return channel
+
+    def _drop_zygote(self) -> None:
+        if self._channel is not None:
+            self._channel.close()
+            self._channel = None
+        if self._process is not None:
+            kill_tree(self._process.pid)
+            self._process.wait()
+            self._process = None
+
+
+def _spawn_message(plan: WorkerPlan, scratch: Path) -> dict[str, Any]:
+    return {
+        "op": "spawn",
+        "role": plan.role,
+        "cpus": list(plan.cpus),
+        "threads": plan.threads,
+        "memory_bytes": plan.memory_bytes,
+        "scratch": str(scratch),
+        "memory": [memory.name for memory in plan.memory],
+        "build": str(plan.build) if plan.build else None,
+        "build_writable": plan.build_writable,
+    }

@@ -1,0 +1,267 @@
+"""The clock: paired legs of reference and candidate, and what each timed call returned.
+
+The referee's wall is the number. Around a leg of one process the other is halted, so nothing a
+candidate left running can slow the reference, and it gets no time of its own either. A random
+call of every leg is compared with the reference's output for the same inputs, which neither
+process had seen before the leg.
+
+Covered: replayed, forgotten or reused outputs, work put off until after the leg, a clock or an
+empty round trip that is forged, threads that slow the reference.
+Not covered: effects of one process on the caches and the memory of the next, which both suffer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from statistics import median
+from time import perf_counter
+
+from archives.evaluation import Status
+from evaluator.referee.arrays import Array
+from evaluator.referee.candidate_process import CandidateProcess, Outputs
+from evaluator.referee.correctness import Mismatch, deviation, judge, mismatch_of_spec
+from evaluator.referee.failure import CandidateFailed
+from evaluator.referee.session import Session
+from evaluator.referee.timing import Block, Ratio, calls_per_leg, estimate, slope_agrees, slope_ms
+
+__all__ = ["Effort", "Stopwatch", "host_noisy"]
+
+LEAST_MS = 1e-5
+"""A call faster than 10 ns is no call: keeps logarithms finite where nothing was done."""
+MIN_BLOCKS = 3
+SLOWED_FACTOR = 1.25
+"""A reference leg that much slower than the reference alone says nothing about a candidate."""
+SLOPE_READINGS = 4
+SLOPE_AGREEMENT = 1.5
+"""Readings further apart than this accuse the host, not the candidate."""
+DEFERRED_MS = 0.5
+"""Fetching an output may take that much longer from a candidate than from the reference."""
+RACE_LEG_MS = 2.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Effort:
+    """How much is measured.
+
+    Attributes:
+        blocks: ABBA blocks in one round.
+        rounds: Rounds at most: another follows where the first leaves too much in doubt.
+        max_width: Upper over lower bound of the interval beyond which there is no verdict.
+    """
+
+    blocks: int
+    rounds: int
+    max_width: float
+
+
+class Stopwatch:
+    """Times the configurations of one candidate process against the session's reference.
+
+    To be used under the timing gate.
+    """
+
+    def __init__(
+        self, session: Session, candidate: CandidateProcess, turn: AbstractContextManager[object]
+    ) -> None:
+        """Prepare it.
+
+        Args:
+            session: The problem.
+            candidate: A process that has opened what is to be timed.
+            turn: Entered around each leg; keeps the referee's other threads still meanwhile.
+        """
+        self._session = session
+        self._candidate = candidate
+        self._turn = turn
+        self._bounds = session.timed_bounds()
+        candidate.stop()
+        self._empty_ms = session.measure_empty()
+        self._ship_delays_ms: list[float] = []
+
+    def race(self, indices: Sequence[int]) -> tuple[int, dict[int, float]]:
+        """Halve configurations by short legs until one is left.
+
+        Args:
+            indices: Numbers of the configurations, at least one.
+
+        Returns:
+            The winner, and the median time of a call of every configuration, in ms.
+        """
+        times = {index: [self._glance(index)] for index in indices}
+        survivors = list(indices)
+        legs = 1
+        while len(survivors) > 1:
+            fastest = min(median(times[index]) for index in survivors)
+            calls = max(2, min(int(RACE_LEG_MS / fastest) + 1, self._session.max_calls()))
+            for _ in range(legs):
+                for index in survivors:
+                    times[index].append(self._candidate_call_ms(index, calls))
+            survivors.sort(key=lambda index: median(times[index][1:]))
+            survivors = survivors[: (len(survivors) + 1) // 2]
+            legs *= 2
+        return survivors[0], {index: median(seen[1:] or seen) for index, seen in times.items()}
+
+    def blocks(self, index: int, latency_ms: float, effort: Effort) -> list[Block]:
+        """Time a configuration in ABBA blocks and check what it returned meanwhile.
+
+        Args:
+            index: Number of the configuration.
+            latency_ms: A first idea of its time per call.
+            effort: How much to measure.
+
+        Returns:
+            The blocks that count.
+
+        Raises:
+            CandidateFailed: A timed output was wrong, the clocks disagree, or the host is too
+                noisy to tell.
+        """
+        session = self._session
+        calls = calls_per_leg(session.alone_ms, latency_ms, session.max_calls())
+        double_ms = self._warm_up(index, calls)
+        kept: list[Block] = []
+        for _ in range(effort.rounds):
+            found = [self._block(index, calls) for _ in range(effort.blocks)]
+            kept += self._undisturbed(found)
+            if len(kept) >= MIN_BLOCKS and estimate(kept).width <= effort.max_width:
+                self._require_slope(index, calls, estimate(kept), double_ms)
+                self._require_prompt(estimate(kept))
+                return kept
+        raise host_noisy("the legs of reference or candidate differ too much among themselves")
+
+    def _warm_up(self, index: int, calls: int) -> float:
+        """Let both sides touch the memory that the outputs of their longest leg will need.
+
+        Returns:
+            The wall of a candidate's leg of twice the calls, in ms, for the slope clock.
+        """
+        bases = self._session.mixed_bases(2 * calls)
+        self._reference_leg(bases[:calls])
+        return self._candidate_leg(index, bases)
+
+    def _double_leg(self, index: int, calls: int) -> float:
+        return self._candidate_leg(index, self._session.mixed_bases(2 * calls))
+
+    def _block(self, index: int, calls: int) -> Block:
+        first = bool(self._session.choose(2))
+        halves = [self._half(index, calls, reference_first=order) for order in (first, not first)]
+        return Block(
+            reference_ms=(halves[0][0], halves[1][0]), candidate_ms=(halves[0][1], halves[1][1])
+        )
+
+    def _half(self, index: int, calls: int, *, reference_first: bool) -> tuple[float, float]:
+        """One leg of each on the same fresh inputs: ms per call of reference and candidate."""
+        bases = self._session.mixed_bases(calls)
+        if reference_first:
+            reference = self._reference_leg(bases)
+            candidate = self._candidate_leg(index, bases)
+        else:
+            candidate = self._candidate_leg(index, bases)
+            reference = self._reference_leg(bases)
+        self._check_timed(calls)
+        return self._per_call(reference, calls), self._per_call(candidate, calls)
+
+    def _check_timed(self, calls: int) -> None:
+        """Compare what a random call of the candidate's last leg left in its memory."""
+        call = self._session.choose(calls)
+        expected = self._session.timed_outputs(call)
+        seen = self._candidate.snapshot(call, expected)
+        if seen is not None and self._mismatch(seen, expected) is None:
+            return
+        outputs = self._shipped(call)
+        mismatch = self._mismatch(outputs.arrays, expected)
+        if mismatch is None:
+            if seen is not None and outputs.row_major:
+                log = "an output was not there yet when the clock stopped: compute in forward."
+                raise CandidateFailed(Status.TIMING_MISMATCH, "deferred_work", log)
+            return
+        if call != calls - 1:
+            last = self._session.timed_outputs(calls - 1)
+            if self._mismatch(outputs.arrays, last) is None:
+                log = "an output was overwritten by a later call: return a new tensor each time."
+                raise CandidateFailed(Status.WRONG_VALUE, "output_reused", log)
+        reason = mismatch.reason if mismatch.status is not Status.WRONG_VALUE else ""
+        log = f"while it was timed, {mismatch.log}"
+        raise CandidateFailed(mismatch.status, reason or "wrong_when_timed", log)
+
+    def _shipped(self, call: int) -> Outputs:
+        """Let the candidate write an output out, which must not take the time of computing it."""
+        outputs, candidate_ms = self._candidate.ship(call)
+        start = perf_counter()
+        self._session.timed_outputs(call)
+        self._ship_delays_ms.append(candidate_ms - 1000 * (perf_counter() - start))
+        return outputs
+
+    def _mismatch(self, outputs: Sequence[Array], expected: Sequence[Array]) -> Mismatch | None:
+        found = mismatch_of_spec(outputs, expected)
+        if found is not None:
+            return found
+        for got, want, bound in zip(outputs, expected, self._bounds, strict=True):
+            found = judge(deviation(got, want, want), bound)
+            if found is not None:
+                return found
+        return None
+
+    def _undisturbed(self, blocks: Sequence[Block]) -> list[Block]:
+        """Drop blocks with a slowed reference, after another look at the reference alone."""
+        session = self._session
+        kept = [b for b in blocks if not b.slowed(session.alone_ms, SLOWED_FACTOR)]
+        if 2 * len(kept) < len(blocks):
+            # Either the host has changed its pace, or the candidate slows the reference: it is
+            # halted now, so the reference tells.
+            self._candidate.stop()
+            session.alone_ms = session.measure_alone()
+            kept = [b for b in blocks if not b.slowed(session.alone_ms, SLOWED_FACTOR)]
+        return kept
+
+    def _require_slope(self, index: int, calls: int, ratio: Ratio, double_ms: float) -> None:
+        """The time of n more calls must confirm the time of n calls."""
+        own = ratio.latency_ms
+        single = own * calls + self._empty_ms
+        slopes = [slope_ms(single, double_ms, calls)]
+        while not slope_agrees(own, slopes) and len(slopes) < SLOPE_READINGS:
+            slopes.append(slope_ms(single, self._double_leg(index, calls), calls))
+        if slope_agrees(own, slopes):
+            return
+        if max(slopes) > SLOPE_AGREEMENT * max(min(slopes), LEAST_MS):
+            raise host_noisy("the readings of the slope clock differ among themselves")
+        log = f"n more calls take {median(slopes):.4g} ms each, n calls {own:.4g} ms each."
+        raise CandidateFailed(Status.TIMING_MISMATCH, "slope", log)
+
+    def _require_prompt(self, ratio: Ratio) -> None:
+        """Fetching a finished output must not take the time of computing it."""
+        delay = median(self._ship_delays_ms or [0.0])
+        if delay > max(DEFERRED_MS, ratio.latency_ms):
+            log = (
+                f"fetching an output takes {delay:.3g} ms more than copying it: compute in forward."
+            )
+            raise CandidateFailed(Status.TIMING_MISMATCH, "deferred_work", log)
+
+    def _glance(self, index: int) -> float:
+        """Warm a configuration up and take a first look at its time per call, in ms."""
+        self._candidate_call_ms(index, 2)
+        return self._candidate_call_ms(index, 2)
+
+    def _candidate_call_ms(self, index: int, calls: int) -> float:
+        leg = self._candidate_leg(index, self._session.mixed_bases(calls))
+        return self._per_call(leg, calls)
+
+    def _per_call(self, leg_ms: float, calls: int) -> float:
+        return max((leg_ms - self._empty_ms) / calls, LEAST_MS)
+
+    def _reference_leg(self, bases: Sequence[int]) -> float:
+        self._candidate.stop()
+        with self._turn:
+            return self._session.reference.leg_ms(bases)
+
+    def _candidate_leg(self, index: int, bases: Sequence[int]) -> float:
+        self._session.reference.worker.stop()
+        with self._turn:
+            return self._candidate.leg_ms(index, bases)
+
+
+def host_noisy(what: str) -> CandidateFailed:
+    """Return the failure of a timing that this host does not allow."""
+    return CandidateFailed(Status.UNSTABLE, "host_noisy", f"{what}: the host is busy, try again.")

@@ -1,0 +1,167 @@
+"""What times mean: the statistics of paired legs, without a clock.
+
+A *leg* is n calls in a row; its wall time minus that of an empty leg is the time of n calls. A
+*block* is four legs, ABBA or BAAB, A being the reference: its log ratio
+d = (ln A1 + ln A2) / 2 - (ln B1 + ln B2) / 2 is free of any drift that is linear in time.
+
+Source: cpu_evaluator.md section 4 (what was measured) and timing.md sections 3 and 4: the median
+    of paired log ratios, never a minimum or a low quantile (A/A 6-8 % off); 99 % intervals by
+    order statistics, ranks floor((n - z sqrt n) / 2) and ceil(1 + (n + z sqrt n) / 2).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from archives.evaluation import Interval
+
+__all__ = [
+    "LEAST_NOISE_FLOOR",
+    "MIN_LEG_MS",
+    "Block",
+    "Ratio",
+    "calls_per_leg",
+    "estimate",
+    "noise_floor",
+    "slope_agrees",
+    "slope_ms",
+]
+
+Z_99 = 2.576
+MIN_LEG_MS = 5.0
+"""A shorter leg drowns in the round trip's own noise (80-100 us a round trip)."""
+MAX_LEG_MS = 50.0
+"""A reference much slower than the candidate need not run as often as the candidate could."""
+MIN_CALLS = 2
+"""With one call a leg, a kept output buffer would never be seen overwritten."""
+LEAST_NOISE_FLOOR = 0.015
+"""No false claim in 60 A/A runs at this floor; every interval that missed 1 missed by less."""
+SLOPE_BAND = (0.33, 3.0)
+"""Slope over own time. A forged clock: 0.007-0.014; honest ones: 0.97-1.16, or up to 2.5 where the
+longer leg touches memory for the first time."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Block:
+    """Four legs.
+
+    Attributes:
+        reference_ms: The two reference legs, ms per call.
+        candidate_ms: The two candidate legs, ms per call.
+    """
+
+    reference_ms: tuple[float, float]
+    candidate_ms: tuple[float, float]
+
+    @property
+    def log_ratio(self) -> float:
+        """Natural logarithm of the speedup that this block shows."""
+        first, second = self.reference_ms
+        third, fourth = self.candidate_ms
+        return 0.5 * (math.log(first) + math.log(second) - math.log(third) - math.log(fourth))
+
+    def slowed(self, alone_ms: float, factor: float) -> bool:
+        """Whether a reference leg took over `factor` times what the reference takes alone."""
+        return max(self.reference_ms) > factor * alone_ms
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ratio:
+    """What the blocks say together.
+
+    Attributes:
+        speedup: Median over blocks of reference time over candidate time.
+        interval: Its 99 % interval; with fewer than 8 blocks, the range of the blocks.
+        latency_ms: Median candidate time of a call.
+        reference_ms: Median reference time of a call.
+        num_blocks: Blocks that counted.
+    """
+
+    speedup: float
+    interval: Interval
+    latency_ms: float
+    reference_ms: float
+    num_blocks: int
+
+    @property
+    def width(self) -> float:
+        """Upper over lower bound of the interval, >= 1."""
+        return self.interval.high / self.interval.low
+
+
+def estimate(blocks: Sequence[Block]) -> Ratio:
+    """Pool the blocks of one or several processes.
+
+    Args:
+        blocks: At least one block.
+
+    Returns:
+        The speedup with its interval.
+    """
+    ratios = sorted(block.log_ratio for block in blocks)
+    low, high = _ranks(len(ratios))
+    return Ratio(
+        speedup=math.exp(median(ratios)),
+        interval=Interval(low=math.exp(ratios[low]), high=math.exp(ratios[high])),
+        latency_ms=median(t for block in blocks for t in block.candidate_ms),
+        reference_ms=median(t for block in blocks for t in block.reference_ms),
+        num_blocks=len(ratios),
+    )
+
+
+def _ranks(count: int) -> tuple[int, int]:
+    """Indices, from 0, of the order statistics that bound the median with 99 %."""
+    spread = Z_99 * math.sqrt(count)
+    low = math.floor((count - spread) / 2)
+    return max(low, 1) - 1, min(math.ceil(1 + (count + spread) / 2), count) - 1
+
+
+def calls_per_leg(reference_ms: float, candidate_ms: float, max_calls: int) -> int:
+    """Decide how many calls make a leg.
+
+    A leg of the faster side takes at least 5 ms, unless one of the slower side would take more
+    than 50 ms then.
+
+    Args:
+        reference_ms: Time of a reference call, in ms, > 0.
+        candidate_ms: Time of a candidate call, in ms, > 0.
+        max_calls: How many input sets there is room for, >= 2.
+
+    Returns:
+        Calls in a leg, from 2 to `max_calls`.
+    """
+    fast, slow = sorted((reference_ms, candidate_ms))
+    wanted = min(math.ceil(MIN_LEG_MS / fast), math.ceil(MAX_LEG_MS / slow))
+    return max(MIN_CALLS, min(wanted, max_calls))
+
+
+def slope_ms(single_leg_ms: float, double_leg_ms: float, calls: int) -> float:
+    """Return the time of a call by the slope clock, (W(2n) - W(n)) / n.
+
+    Args:
+        single_leg_ms: Wall of a leg of `calls` calls, nothing subtracted.
+        double_leg_ms: Wall of a leg of twice as many.
+        calls: n.
+    """
+    return (double_leg_ms - single_leg_ms) / calls
+
+
+def slope_agrees(own_ms: float, slopes_ms: Sequence[float]) -> bool:
+    """Tell whether the slope clock confirms a time; any one of its readings suffices."""
+    low, high = SLOPE_BAND
+    return any(low * own_ms <= slope <= high * own_ms for slope in slopes_ms)
+
+
+def noise_floor(a_a_speedups: Sequence[float]) -> float:
+    """Derive the relative speedup below which nothing is claimed.
+
+    Args:
+        a_a_speedups: Speedups of the reference against itself, each from one short run.
+
+    Returns:
+        The largest deviation from 1 seen, at least 1.5 %.
+    """
+    return max([LEAST_NOISE_FLOOR, *(abs(math.log(s)) for s in a_a_speedups)])

@@ -1,0 +1,140 @@
+"""Verdicts: how what was found on the way up the ladder becomes an `Evaluation`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from archives.configuration import Configuration
+from archives.evaluation import (
+    ConfigurationResult,
+    DeviceFingerprint,
+    Evaluation,
+    KernelFacts,
+    Reuse,
+    Rung,
+    Status,
+)
+from evaluator.referee.failure import CandidateFailed
+from evaluator.referee.timing import Ratio
+
+__all__ = ["REFEREE_VERSION", "Findings", "facts_of", "failed", "passed"]
+
+REFEREE_VERSION = "cpu-1"
+"""Changes whenever numbers would: those of two versions are never compared."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Findings:
+    """What is known of a candidate so far; filled step by step.
+
+    Attributes:
+        rung: The highest rung passed.
+        isolation: Protections that its process had.
+        error: Worst error against float64, relative to the output's RMS.
+        error_bound: The bound that held there.
+        outcomes: Verdict of each configuration tried, by number.
+        latencies: Time of a call of each configuration timed, in ms, by number.
+        points: The configurations, by number; None: the one in the source.
+        facts: About its kernels.
+    """
+
+    rung: Rung = Rung.NONE
+    isolation: str = ""
+    error: float | None = None
+    error_bound: float | None = None
+    outcomes: dict[int, Status] = field(default_factory=dict)
+    latencies: dict[int, float] = field(default_factory=dict)
+    points: tuple[Configuration | None, ...] = ()
+    facts: KernelFacts = field(default_factory=KernelFacts)
+
+    def results(self) -> tuple[ConfigurationResult, ...]:
+        """Return what became of each declared configuration."""
+        return tuple(
+            ConfigurationResult(
+                configuration=point,
+                status=self.outcomes[number],
+                latency_ms=self.latencies.get(number),
+            )
+            for number, point in enumerate(self.points)
+            if point is not None and number in self.outcomes
+        )
+
+
+def passed(
+    findings: Findings, ratio: Ratio, winner: int, device: DeviceFingerprint, cost_s: float
+) -> Evaluation:
+    """Return the verdict on a candidate that was right and timed.
+
+    Args:
+        findings: What is known of it.
+        ratio: Its time against the reference's.
+        winner: Number of its best configuration.
+        device: Where it was measured.
+        cost_s: Seconds that it took.
+    """
+    return Evaluation(
+        status=Status.OK,
+        rung=findings.rung,
+        latency_ms=ratio.latency_ms,
+        reference_ms=ratio.reference_ms,
+        speedup=ratio.speedup,
+        interval=ratio.interval,
+        # A CPU has one setting of torch that counts: there is no TF32 to match.
+        matched_speedup=ratio.speedup,
+        error=findings.error,
+        error_bound=findings.error_bound,
+        facts=findings.facts,
+        configuration=findings.points[winner],
+        configurations=findings.results(),
+        isolation=findings.isolation,
+        device=device,
+        referee_version=REFEREE_VERSION,
+        cost_s=cost_s,
+    )
+
+
+def failed(
+    findings: Findings, failure: CandidateFailed, device: DeviceFingerprint, cost_s: float
+) -> Evaluation:
+    """Return the verdict on a candidate that failed."""
+    return Evaluation(
+        status=failure.status,
+        reason=failure.reason,
+        rung=findings.rung,
+        log=failure.log,
+        error=findings.error,
+        error_bound=findings.error_bound,
+        configurations=findings.results(),
+        isolation=findings.isolation,
+        device=device,
+        referee_version=REFEREE_VERSION,
+        cost_s=cost_s,
+    )
+
+
+def facts_of(reply: Mapping[str, Any]) -> KernelFacts:
+    """Read a census; whatever is malformed counts as not measured."""
+    reuse = reply.get("reuse")
+    share = _number(reply.get("own_kernel_share"))
+    ratio = _number(reply.get("bytes_ratio"))
+    return KernelFacts(
+        launches=_count(reply.get("launches")),
+        own_kernel_share=None if share is None else min(share, 1.0),
+        reuse=next((r for r in Reuse if r == reuse), None),
+        work=_count(reply.get("work")),
+        bytes_ratio=None if ratio is None else max(ratio, 1.0),
+        vector_bits=_count(reply.get("vector_bits")),
+    )
+
+
+def _number(value: object) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value) if math.isfinite(value) and value >= 0 else None
+
+
+def _count(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None

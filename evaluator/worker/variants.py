@@ -1,0 +1,100 @@
+"""Hidden variations of inputs: other numbers, still inside each input's domain."""
+
+from __future__ import annotations
+
+import torch
+
+from evaluator.wire import VARIANTS
+from evaluator.worker.domains import is_real
+from problems.problem import Domain, DomainKind
+
+__all__ = ["vary"]
+
+_SCALE_UP = {torch.float16: 2.0}
+_SCALE_UP_DEFAULT = 8.0
+"""exp() of a value 8 standard deviations out stays finite: 8 x 8 < 88; in fp16 2 x 5 < 11."""
+_SCALE_DOWN = 1.0 / 32
+_LEAST_POSITIVE = 1e-3
+_SHARPEN = {"scaled_up": 4.0, "scaled_down": 0.25}
+
+
+def vary(
+    value: object, domain: Domain, variant: str, generator: torch.Generator
+) -> tuple[object, bool]:
+    """Return a variation of one input.
+
+    Args:
+        value: Drawn from the input's own distribution.
+        domain: What it must stay inside.
+        variant: One of `VARIANTS`.
+        generator: Source of the randomness.
+
+    Returns:
+        The variation, and whether the domain permitted one (else the value itself).
+    """
+    assert variant in VARIANTS, f"unknown variant {variant!r}"
+    if variant == "own":
+        return value, True
+    if not isinstance(value, torch.Tensor):
+        return _vary_number(value, variant)
+    if value.numel() == 0:
+        return value, False
+    if domain.kind is DomainKind.INDEX:
+        return _vary_index(value, domain, variant, generator)
+    if domain.kind is DomainKind.PROBABILITY:
+        return _vary_probability(value, variant, generator), True
+    if not is_real(domain.kind) or not value.is_floating_point():
+        return value, False
+    if variant == "scaled_up":
+        return value * _SCALE_UP.get(value.dtype, _SCALE_UP_DEFAULT), True
+    if variant == "scaled_down":
+        return value * _SCALE_DOWN, True
+    if variant == "negated":
+        positive = domain.kind is DomainKind.POSITIVE
+        return (value, False) if positive else (-value, True)
+    return _around_zero(value, domain.kind, generator), True
+
+
+def _vary_number(value: object, variant: str) -> tuple[object, bool]:
+    """Scale a plain float; whole numbers and flags often steer shapes, so they stay."""
+    if not isinstance(value, float) or variant == "around_zero":
+        return value, False
+    factor = {"scaled_up": _SCALE_UP_DEFAULT, "scaled_down": _SCALE_DOWN, "negated": -1.0}
+    return value * factor[variant], True
+
+
+def _vary_index(
+    value: torch.Tensor, domain: Domain, variant: str, generator: torch.Generator
+) -> tuple[torch.Tensor, bool]:
+    if variant != "around_zero" or domain.upper is None:
+        return value, False
+    drawn = torch.randint(domain.upper, value.shape, generator=generator)
+    return drawn.to(value.dtype), True
+
+
+def _vary_probability(
+    value: torch.Tensor, variant: str, generator: torch.Generator
+) -> torch.Tensor:
+    """Sharper, flatter, reversed or unrelated rows, each of which sums to 1."""
+    if variant == "negated":
+        return value.flip(-1)
+    if variant == "around_zero":
+        noise = torch.randn(value.shape, generator=generator, dtype=torch.float64)
+        return noise.softmax(-1).to(value.dtype)
+    powered = value.double().pow(_SHARPEN[variant])
+    return (powered / powered.sum(-1, keepdim=True)).to(value.dtype)
+
+
+def _around_zero(value: torch.Tensor, kind: DomainKind, generator: torch.Generator) -> torch.Tensor:
+    """Return standard normal numbers with the structure of the domain."""
+    dtype = torch.float64 if value.dtype is torch.float64 else torch.float32
+    noise = torch.randn(value.shape, generator=generator, dtype=dtype)
+    if kind is DomainKind.POSITIVE:
+        noise = noise.abs() + _LEAST_POSITIVE
+    elif kind is DomainKind.UPPER_TRIANGULAR:
+        noise = noise.triu()
+    elif kind is DomainKind.LOWER_TRIANGULAR:
+        noise = noise.tril()
+    elif kind is DomainKind.SYMMETRIC:
+        noise = (noise + noise.transpose(-1, -2)) * 2**-0.5
+    return noise.to(value.dtype)

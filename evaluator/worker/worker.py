@@ -1,0 +1,103 @@
+"""The life of a worker: confined, it serves its role until the referee hangs up."""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+from evaluator.wire import Channel
+from evaluator.worker.candidate_worker import CandidateWorker
+from evaluator.worker.reference_worker import ReferenceWorker
+from evaluator.worker.sandbox import Limits, close_all_but, confine, die_with_parent
+from evaluator.worker.serve import serve
+from evaluator.worker.tensors import Memory
+from evaluator.worker.trace_worker import TraceWorker
+
+__all__ = ["MEMORY_OF_ROLE", "Setup", "WorkerOrder", "live"]
+
+MEMORY_OF_ROLE = {
+    "reference": ("inputs", "state", "expected"),
+    "candidate": ("inputs", "state", "outputs"),
+    "trace": (),
+}
+"""The shared memories that each role is given."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerOrder:
+    """What to be.
+
+    Attributes:
+        role: A key of `MEMORY_OF_ROLE`.
+        limits: What the worker may use.
+        memory: Names of the shared memories, in the order of their descriptors.
+    """
+
+    role: str
+    limits: Limits
+    memory: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setup:
+    """How a worker comes up.
+
+    Attributes:
+        report: Pipe on which the zygote is told, as JSON, the protections that hold.
+        go: Pipe on which the zygote says that it has become this process's parent.
+        spaces: Names of the namespaces that this process is in.
+        private_id: It can take a user id that nobody else has.
+    """
+
+    report: int
+    go: int
+    spaces: Sequence[str]
+    private_id: bool
+
+
+def live(order: WorkerOrder, descriptors: Sequence[int], setup: Setup) -> None:
+    """Be a worker; returns when the referee closes the channel.
+
+    Args:
+        order: What to be.
+        descriptors: The channel, then the shared memories.
+        setup: How it comes up.
+    """
+    close_all_but([*descriptors, setup.report, setup.go])
+    channel, *memories = descriptors
+    memory = _map_memory(order, memories)
+    torch.set_num_threads(order.limits.threads)
+    torch.set_grad_enabled(False)
+    gc.enable()
+    held = confine(order.limits, spaces=setup.spaces, private_id=setup.private_id)
+    with os.fdopen(setup.report, "w") as pipe:
+        pipe.write(json.dumps(held) + "\n")
+    with os.fdopen(setup.go) as pipe:
+        if not pipe.readline():
+            return
+    # Set earlier, it would take the exit of the first child, the parent until now, for the end.
+    die_with_parent()
+    worker: ReferenceWorker | CandidateWorker | TraceWorker
+    if order.role == "reference":
+        worker = ReferenceWorker(memory)
+    elif order.role == "candidate":
+        worker = CandidateWorker(memory)
+    else:
+        worker = TraceWorker()
+    serve(Channel.from_descriptor(channel), worker.handlers, worker.explain)
+
+
+def _map_memory(order: WorkerOrder, descriptors: Sequence[int]) -> dict[str, Memory]:
+    """Map the shared memories; a candidate keeps no descriptor of any."""
+    memory = {}
+    for name, descriptor in zip(order.memory, descriptors, strict=True):
+        candidate = order.role == "candidate"
+        memory[name] = Memory(descriptor, private=candidate and name != "outputs")
+        if candidate and name == "outputs":
+            memory[name].map_for_good()
+    return memory

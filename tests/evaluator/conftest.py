@@ -1,0 +1,20 @@
+"""One zygote for all tests that need workers: starting it imports torch."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from tests.evaluator.worker_harness import ZygoteHarness
+
+
+@pytest.fixture(scope="session")
+def zygote(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZygoteHarness]:
+    """A zygote, started by a process that has a secret in its environment."""
+    os.environ["RAY_SECRET"] = "not for workers"
+    harness = ZygoteHarness(tmp_path_factory.mktemp("zygote"))
+    del os.environ["RAY_SECRET"]
+    yield harness
+    harness.close()

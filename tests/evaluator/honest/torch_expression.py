@@ -1,0 +1,10 @@
+"""Softmax written out in library calls."""
+
+import torch
+from torch import nn
+
+
+class ModelNew(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        shifted = torch.exp(x - x.amax(dim=1, keepdim=True))
+        return shifted / shifted.sum(dim=1, keepdim=True)

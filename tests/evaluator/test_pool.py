@@ -1,0 +1,81 @@
+"""The Ray pool: verdicts and errors cross it, and a killed actor loses nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+
+import pytest
+
+from archives.candidate import Candidate
+from archives.evaluation import Evaluation, Status
+from evaluator.evaluator import EvaluationRequest
+from evaluator.local import LocalEvaluator
+from evaluator.pool import Pool
+from problems.errors import EvaluatorError, ProblemError
+from tests.evaluator.referee_cases import SOFTMAX, new_referee, problem_of, source_of
+
+BROKEN = problem_of("def get_inputs():\n    return []\n", name="Broken")
+
+
+def request_of(number: int) -> EvaluationRequest:
+    source = source_of("honest/torch_expression") + f"\nNUMBER = {number}\n"
+    return EvaluationRequest(problem=SOFTMAX, candidate=Candidate.of(SOFTMAX.key, source))
+
+
+def was_judged(verdict: Evaluation) -> bool:
+    return verdict.status in {Status.OK, Status.UNSTABLE}
+
+
+async def _kill_one_of_two_actors() -> None:
+    pool = Pool(num_actors=2, calibrate=False)
+    try:
+        capacity = await pool.start()
+        assert capacity.in_flight == 4
+        assert capacity.device.threads >= 1
+        assert was_judged(await pool.evaluate(request_of(0)))
+        graph = await pool.graph(SOFTMAX)
+        assert [node.op for node in graph.nodes] == ["aten._softmax.default"]
+        candidate = Candidate.of(BROKEN.key, source_of("honest/torch_expression"))
+        broken = EvaluationRequest(problem=BROKEN, candidate=candidate)
+        with pytest.raises(ProblemError, match="Broken"):
+            await pool.evaluate(broken)
+        victims = await pool.actor_pids()
+        work = [asyncio.create_task(pool.evaluate(request_of(n))) for n in range(1, 9)]
+        done, _ = await asyncio.wait(work, return_when=asyncio.FIRST_COMPLETED)
+        assert done
+        os.kill(victims[0], signal.SIGKILL)
+        verdicts = await asyncio.gather(*work)
+        assert len(verdicts) == 8
+        assert all(was_judged(verdict) for verdict in verdicts), verdicts
+        survivors = await pool.actor_pids()
+        assert victims[0] not in survivors
+        assert len(survivors) == 2
+    finally:
+        await pool.close()
+
+
+def test_a_killed_actor_is_replaced_and_its_work_done_again() -> None:
+    asyncio.run(_kill_one_of_two_actors())
+
+
+def test_a_pool_that_was_not_started_says_so() -> None:
+    with pytest.raises(EvaluatorError, match="start it first"):
+        asyncio.run(Pool().evaluate(request_of(0)))
+
+
+def test_the_local_evaluator_does_the_same_without_ray() -> None:
+    async def run() -> None:
+        local = LocalEvaluator(new_referee())
+        try:
+            capacity = await local.start()
+            assert capacity.noise_floor >= 0.015
+            verdicts = await asyncio.gather(*(local.evaluate(request_of(n)) for n in range(3)))
+            assert all(was_judged(verdict) for verdict in verdicts)
+            with pytest.raises(ProblemError, match="Broken"):
+                await local.graph(BROKEN)
+        finally:
+            await local.close()
+
+    asyncio.run(run())

@@ -1,0 +1,215 @@
+"""The referee on whole problems: verdicts, weights, verification, and A/A runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from archives.candidate import Candidate
+from archives.evaluation import Evaluation, Rung, Status
+from evaluator.evaluator import EvaluationRequest, Purpose
+from evaluator.referee.calibration import measure_noise_floor
+from evaluator.referee.referee import Referee
+from problems.errors import ProblemError
+from problems.problem import Domain, DomainKind, Problem
+from tests.evaluator.referee_cases import (
+    SOFTMAX,
+    TRIES,
+    judge,
+    new_referee,
+    problem_of,
+    source_of,
+)
+
+MODULE = """
+import torch
+from torch import nn
+import torch.nn.functional as F
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        {setup}
+
+    def forward(self, x):
+        return {expression}
+
+
+def get_inputs():
+    return [{inputs}]
+
+
+def get_init_inputs():
+    return []
+"""
+
+
+def module(
+    expression: str, inputs: str = "torch.randn(256, 512)", setup: str = "self.unused = 0"
+) -> str:
+    return MODULE.format(expression=expression, inputs=inputs, setup=setup)
+
+
+def as_candidate(source: str) -> str:
+    return source.replace("class Model(", "class ModelNew(")
+
+
+# What is timed against itself: elementwise, reductions, normalisation, matmul, pool, convolution.
+A_A = {
+    "relu": module("torch.relu(x)"),
+    "tanh": module("torch.tanh(x)"),
+    "softmax": module("torch.softmax(x, dim=1)"),
+    "sum": module("x.sum(dim=1)"),
+    "cumsum": module("torch.cumsum(x, dim=1)"),
+    "layer norm": module("F.layer_norm(x, (512,))"),
+    "matmul": module("x @ x.t()"),
+    "linear": module("self.linear(x)", setup="self.linear = nn.Linear(512, 256)"),
+    "max pool": module("F.max_pool2d(x, 2)", "torch.randn(4, 8, 64, 64)"),
+    "convolution": module(
+        "self.conv(x)", "torch.randn(2, 8, 48, 48)", "self.conv = nn.Conv2d(8, 8, 3)"
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def referee() -> Iterator[Referee]:
+    one = new_referee()
+    one.start()
+    yield one
+    one.close()
+
+
+@pytest.fixture(scope="module")
+def noise_floor(referee: Referee) -> float:
+    """What a run on this host would not claim: measured, at least 1.5 %."""
+    return measure_noise_floor(referee)
+
+
+def evaluate(
+    referee: Referee, problem: Problem, source: str, purpose: Purpose = Purpose.SEARCH
+) -> Evaluation:
+    candidate = Candidate.of(problem.key, source)
+    return referee.evaluate(
+        EvaluationRequest(problem=problem, candidate=candidate, purpose=purpose)
+    )
+
+
+@pytest.mark.parametrize("name", A_A)
+def test_a_kernel_timed_against_itself_claims_nothing(
+    name: str, referee: Referee, noise_floor: float
+) -> None:
+    problem = problem_of(A_A[name], name=name)
+    verdict = evaluate(referee, problem, as_candidate(A_A[name]), Purpose.VERIFY)
+    assert verdict.status in {Status.OK, Status.UNSTABLE}, verdict
+    if verdict.interval is not None:
+        assert verdict.interval.low <= 1 + noise_floor
+        assert verdict.rung is Rung.VERIFY
+
+
+def test_a_slower_kernel_is_seen_to_be_slower(referee: Referee) -> None:
+    problem = problem_of(A_A["tanh"], name="tanh")
+    slow = as_candidate(A_A["tanh"]).replace("torch.tanh(x)", "torch.tanh(torch.tanh(x) * 0 + x)")
+    verdict = judge(referee, problem, slow)
+    assert verdict.status is Status.OK
+    assert verdict.interval is not None
+    assert verdict.interval.high < 1
+    assert verdict.latency_ms is not None
+    assert verdict.reference_ms is not None
+    assert verdict.latency_ms > verdict.reference_ms
+
+
+def test_a_verdict_tells_what_it_rests_on(referee: Referee) -> None:
+    verdict = judge(referee, SOFTMAX, source_of("honest/torch_expression"))
+    assert verdict.device is not None
+    assert verdict.device.kind == "cpu"
+    assert verdict.referee_version
+    assert verdict.isolation
+    assert verdict.cost_s > 0
+    assert verdict.error is not None
+    assert verdict.error_bound is not None
+    assert verdict.error <= verdict.error_bound
+    assert verdict.matched_speedup == verdict.speedup
+
+
+def test_a_problem_that_a_constant_solves_cannot_be_judged(referee: Referee) -> None:
+    problem = problem_of(module("torch.zeros(256, 512) + 0 * x.shape[0]"), name="Zero")
+    with pytest.raises(ProblemError, match="null_gate"):
+        evaluate(referee, problem, as_candidate(problem.source))
+
+
+def test_a_relu_on_positive_inputs_is_judged_on_hidden_ones(referee: Referee) -> None:
+    problem = problem_of(module("torch.relu(x)", "torch.rand(256, 512)"), name="ReLU")
+    lazy = as_candidate(module("x.clone()", "torch.rand(256, 512)"))
+    assert evaluate(referee, problem, lazy).reason == "wrong_value"
+
+
+def test_hidden_inputs_stay_inside_their_domain(referee: Referee) -> None:
+    source = module("torch.log(x).sum(dim=1)", "torch.rand(256, 512) + 0.1")
+    problem = problem_of(source, name="Log", domains=[Domain(kind=DomainKind.POSITIVE)])
+    guarded = as_candidate(source).replace(
+        "return torch.log(x)", "assert bool((x > 0).all()); return torch.log(x)"
+    )
+    verdict = evaluate(referee, problem, guarded)
+    assert verdict.status in {Status.OK, Status.UNSTABLE}, verdict
+
+
+def test_several_outputs_and_indices_are_compared(referee: Referee) -> None:
+    source = module("(x.max(dim=1).values, x.argmax(dim=1))")
+    problem = problem_of(source, name="Both")
+    assert evaluate(referee, problem, as_candidate(source)).status in {
+        Status.OK,
+        Status.UNSTABLE,
+    }
+    wrong = as_candidate(source).replace("x.argmax(dim=1)", "x.argmax(dim=1).clamp(max=500)")
+    assert evaluate(referee, problem, wrong).reason == "wrong_value"
+    fewer = as_candidate(module("x.max(dim=1).values"))
+    assert evaluate(referee, problem, fewer).reason == "wrong_output_count"
+
+
+def test_a_result_that_varies_is_named(referee: Referee) -> None:
+    source = as_candidate(SOFTMAX.source).replace(
+        "return torch.softmax(x, dim=1)",
+        "self.n = getattr(self, 'n', 0) + 1; return torch.softmax(x, dim=1) * (1 + self.n % 2)",
+    )
+    verdict = evaluate(referee, SOFTMAX, source)
+    assert (verdict.status, verdict.reason) == (Status.NON_DETERMINISTIC, "result_varies")
+
+
+def test_buffers_start_each_call_alike(referee: Referee) -> None:
+    source = module("self.norm(x)", "torch.randn(64, 16, 8, 8)", "self.norm = nn.BatchNorm2d(16)")
+    problem = problem_of(source, name="BatchNorm")
+    verdict = evaluate(referee, problem, as_candidate(source))
+    assert verdict.status in {Status.OK, Status.UNSTABLE}, verdict
+
+
+def test_a_problem_that_does_not_fit_says_what_it_needs(referee: Referee) -> None:
+    source = module("x + 1", "torch.zeros(1).expand(1 << 18, 1 << 20)")
+    problem = problem_of(source, name="Huge")
+    with pytest.raises(ProblemError, match="Huge"):
+        evaluate(referee, problem, as_candidate(source))
+
+
+def test_a_broken_problem_is_one_sentence(referee: Referee) -> None:
+    problem = problem_of(module("x @ x"), name="Mismatch")
+    with pytest.raises(ProblemError, match=r"Mismatch.*cannot be multiplied"):
+        evaluate(referee, problem, as_candidate(problem.source))
+
+
+def test_a_graph_is_traced_in_a_process_of_its_own(referee: Referee) -> None:
+    graph = referee.graph(problem_of(module("torch.relu(x).sum(dim=1)")))
+    assert [node.op for node in graph.nodes] == ["aten.relu.default", "aten.sum.dim_IntList"]
+
+
+def test_a_verification_reaches_the_last_rung(referee: Referee) -> None:
+    for _ in range(TRIES):
+        verdict = evaluate(referee, SOFTMAX, source_of("honest/torch_expression"), Purpose.VERIFY)
+        if verdict.status is Status.OK:
+            assert verdict.rung is Rung.VERIFY
+            return
+    pytest.skip("this host is too busy to verify anything")
+
+
+def test_the_noise_floor_is_at_least_one_and_a_half_percent(noise_floor: float) -> None:
+    assert 0.015 <= noise_floor < 1

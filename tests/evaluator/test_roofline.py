@@ -1,0 +1,85 @@
+"""The speed of light of level 1, against published shapes and a few sums done by hand."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from math import prod
+from pathlib import Path
+
+import pytest
+
+from evaluator.referee.hardware import find_device
+from evaluator.referee.roofline import LAUNCH_FLOOR_MS, Light, Work, light, work_of
+from problems.catalogue import load_level
+from problems.problem import Scale
+from problems.trace import trace
+
+FACTS = json.loads((Path(__file__).parents[1] / "problems" / "level1_facts.json").read_text())
+
+
+@cache
+def official(problem_id: int) -> Light:
+    (problem,) = load_level(1, Scale.OFFICIAL, [problem_id])
+    return light(work_of(trace(problem.source), problem.domains), find_device("H200"))
+
+
+def test_a_square_product_is_bound_by_the_tf32_unit() -> None:
+    bounds = official(1)
+    assert bounds.work.flops == 2 * 4096**3
+    assert bounds.work.bytes == 3 * 4096 * 4096 * 4
+    assert bounds.bound == "compute"
+    assert bounds.sol_ms == pytest.approx(2 * 4096**3 / 494.7e9)
+
+
+def test_an_activation_is_bound_by_reading_and_writing_once() -> None:
+    bounds = official(19)
+    assert bounds.bound == "memory"
+    assert bounds.sol_ms == pytest.approx(2 * 4096 * 393216 * 4 / 4800e6)
+    assert bounds.hard_ms < 0.97 * bounds.sol_ms
+
+
+def test_triangular_operands_count_half_the_bytes_as_hard_and_a_sixth_of_the_flops() -> None:
+    full, triangular = official(1).work, official(14).work
+    assert triangular.bytes == full.bytes
+    assert triangular.invariant_bytes == pytest.approx(triangular.read_bytes / 2, rel=1e-3)
+    assert triangular.flops == full.flops // 6
+
+
+def test_a_loss_reads_its_inputs_and_writes_one_number() -> None:
+    work = official(94).work
+    assert work.read_bytes == 2 * 32768 * 32768 * 4
+    assert work.write_bytes == 4
+
+
+def test_a_transposed_convolution_counts_the_input_positions() -> None:
+    work = official(57).work
+    assert work.flops == 2 * 8 * 1024 * 1024 * 64 * 64 * 9
+
+
+def test_work_too_small_to_see_is_bound_by_a_launch() -> None:
+    tiny = Work(read_bytes=64, invariant_bytes=0, write_bytes=64, flops=0)
+    bounds = light(tiny, find_device("H200"))
+    assert bounds.bound == "launch"
+    assert bounds.sol_ms == bounds.hard_ms == LAUNCH_FLOOR_MS
+
+
+def test_strict_16_bit_products_are_faster_than_float32_ones() -> None:
+    work = official(1).work
+    device = find_device("H200")
+    assert light(work, device, "bf16").compute_ms < light(work, device, "fp32").compute_ms
+
+
+@pytest.mark.parametrize("problem_id", range(1, 101))
+def test_compulsory_bytes_are_inputs_weights_and_outputs_once(problem_id: int) -> None:
+    bounds = official(problem_id)
+    assert bounds.work.bytes == pytest.approx(_facts_bytes(problem_id), rel=0.01)
+    assert 0 < bounds.hard_ms <= bounds.sol_ms
+
+
+def _facts_bytes(problem_id: int) -> int:
+    (record,) = (record for record in FACTS if record["id"] == problem_id)
+    item = {"float32": 4, "int64": 8, "bool": 1}
+    tensors = [spec for spec in [*record["inputs"], *record["outputs"]] if "shape" in spec]
+    values = sum(prod(spec["shape"]) * item[spec["dtype"]] for spec in tensors)
+    return int(values + 4 * record["parameters"])
