@@ -77,22 +77,22 @@ class Session:
         self.verification_lock = threading.Lock()
         files = (self.inputs, self.state, self._expected)
 
-        def worker(cpus: tuple[int, ...], memory: tuple[SharedMemory, ...]) -> ReferenceWorker:
+        def worker(memory: tuple[SharedMemory, ...]) -> ReferenceWorker:
             plan = WorkerPlan(
                 role="reference",
-                cpus=cpus,
-                threads=len(cpus),
+                cpus=cores.timed,
+                threads=cores.threads,
                 memory_bytes=None,
                 memory=memory,
                 timed=True,
             )
             return ReferenceWorker(spawner.spawn(plan), problem, deadlines)
 
-        self.reference = worker(cores.timed, files)
-        # Contents of timed legs come from a process of their own on other cores: if the reference
-        # wrote them, its caches would be warm for the leg that follows, a candidate's would not
-        # (3 % of an elementwise kernel).
-        self._mixer = worker(cores.other, (self.inputs,))
+        self.reference = worker(files)
+        # Contents of timed legs come from a process of their own: if the reference wrote them, it
+        # would be warm for the leg that follows and a candidate would not (3 % of an elementwise
+        # kernel).
+        self._mixer = worker((self.inputs,))
         try:
             self.opened = self.reference.open(self.construction_seed)
             self.memory = MemoryPlan.of(self.opened.inputs, self.opened.outputs)

@@ -231,7 +231,7 @@ class Spawner:
                 return self._channel
             self._drop_zygote()
         if self._folder is None:
-            self._folder = Path(tempfile.mkdtemp(prefix="workers-", dir=runtime_folder()))
+            self._folder = _own_folder()
         left, right = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         channel = Channel(left)
         # Workers inherit what the zygote may use, whatever thread happens to start it.
@@ -280,3 +280,13 @@ def _spawn_message(plan: WorkerPlan, scratch: Path) -> dict[str, Any]:
         "build": str(plan.build) if plan.build else None,
         "build_writable": plan.build_writable,
     }
+
+
+def _own_folder() -> Path:
+    """Make a folder for this process's workers, and remove those of processes that were killed."""
+    runtime = runtime_folder()
+    for folder in runtime.glob("workers-*-*"):
+        owner = folder.name.split("-")[1]
+        if not Path("/proc", owner).exists():
+            shutil.rmtree(folder, ignore_errors=True)
+    return Path(tempfile.mkdtemp(prefix=f"workers-{os.getpid()}-", dir=runtime))

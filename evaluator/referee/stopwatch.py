@@ -120,29 +120,22 @@ class Stopwatch:
         """
         session = self._session
         calls = calls_per_leg(session.alone_ms, latency_ms, session.max_calls())
-        double_ms = self._warm_up(index, calls)
+        self._warm_up(index, calls)
         kept: list[Block] = []
         for _ in range(effort.rounds):
             found = [self._block(index, calls) for _ in range(effort.blocks)]
             kept += self._undisturbed(found)
             if len(kept) >= MIN_BLOCKS and estimate(kept).width <= effort.max_width:
-                self._require_slope(index, calls, estimate(kept), double_ms)
+                self._require_slope(index, calls, estimate(kept))
                 self._require_prompt(estimate(kept))
                 return kept
         raise host_noisy("the legs of reference or candidate differ too much among themselves")
 
-    def _warm_up(self, index: int, calls: int) -> float:
-        """Let both sides touch the memory that the outputs of their longest leg will need.
-
-        Returns:
-            The wall of a candidate's leg of twice the calls, in ms, for the slope clock.
-        """
-        bases = self._session.mixed_bases(2 * calls)
-        self._reference_leg(bases[:calls])
-        return self._candidate_leg(index, bases)
-
-    def _double_leg(self, index: int, calls: int) -> float:
-        return self._candidate_leg(index, self._session.mixed_bases(2 * calls))
+    def _warm_up(self, index: int, calls: int) -> None:
+        """Let both sides touch the memory that the outputs of a leg will need."""
+        bases = self._session.mixed_bases(calls)
+        self._reference_leg(bases)
+        self._candidate_leg(index, bases)
 
     def _block(self, index: int, calls: int) -> Block:
         first = bool(self._session.choose(2))
@@ -216,18 +209,20 @@ class Stopwatch:
             kept = [b for b in blocks if not b.slowed(session.alone_ms, SLOWED_FACTOR)]
         return kept
 
-    def _require_slope(self, index: int, calls: int, ratio: Ratio, double_ms: float) -> None:
-        """The time of n more calls must confirm the time of n calls."""
+    def _require_slope(self, index: int, calls: int, ratio: Ratio) -> None:
+        """The calls by which a leg is longer than half a leg must take their time."""
         own = ratio.latency_ms
-        single = own * calls + self._empty_ms
-        slopes = [slope_ms(single, double_ms, calls)]
-        while not slope_agrees(own, slopes) and len(slopes) < SLOPE_READINGS:
-            slopes.append(slope_ms(single, self._double_leg(index, calls), calls))
-        if slope_agrees(own, slopes):
-            return
+        whole = own * calls + self._empty_ms
+        more = calls - calls // 2
+        slopes: list[float] = []
+        while len(slopes) < SLOPE_READINGS:
+            half = self._candidate_leg(index, self._session.mixed_bases(calls // 2))
+            slopes.append(slope_ms(half, whole, more))
+            if slope_agrees(own, slopes):
+                return
         if max(slopes) > SLOPE_AGREEMENT * max(min(slopes), LEAST_MS):
             raise host_noisy("the readings of the slope clock differ among themselves")
-        log = f"n more calls take {median(slopes):.4g} ms each, n calls {own:.4g} ms each."
+        log = f"{more} more calls take {median(slopes):.4g} ms each, a leg's {own:.4g} ms each."
         raise CandidateFailed(Status.TIMING_MISMATCH, "slope", log)
 
     def _require_prompt(self, ratio: Ratio) -> None:

@@ -40,8 +40,8 @@ MIN_CALLS = 2
 LEAST_NOISE_FLOOR = 0.015
 """No false claim in 60 A/A runs at this floor; every interval that missed 1 missed by less."""
 SLOPE_BAND = (0.33, 3.0)
-"""Slope over own time. A forged clock: 0.007-0.014; honest ones: 0.97-1.16, or up to 2.5 where the
-longer leg touches memory for the first time."""
+"""Slope over own time. Honest workers: 0.97-1.16, a forged clock: 0.007-0.014; single legs on a
+busy host scatter within the band."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,15 +138,15 @@ def calls_per_leg(reference_ms: float, candidate_ms: float, max_calls: int) -> i
     return max(MIN_CALLS, min(wanted, max_calls))
 
 
-def slope_ms(single_leg_ms: float, double_leg_ms: float, calls: int) -> float:
-    """Return the time of a call by the slope clock, (W(2n) - W(n)) / n.
+def slope_ms(short_leg_ms: float, long_leg_ms: float, more_calls: int) -> float:
+    """Return the time of a call by the slope clock, (W(n + m) - W(n)) / m.
 
     Args:
-        single_leg_ms: Wall of a leg of `calls` calls, nothing subtracted.
-        double_leg_ms: Wall of a leg of twice as many.
-        calls: n.
+        short_leg_ms: Wall of a leg of n calls, nothing subtracted.
+        long_leg_ms: Wall of a leg of n + m calls.
+        more_calls: m.
     """
-    return (double_leg_ms - single_leg_ms) / calls
+    return (long_leg_ms - short_leg_ms) / more_calls
 
 
 def slope_agrees(own_ms: float, slopes_ms: Sequence[float]) -> bool:
