@@ -11,7 +11,8 @@ export LITELLM_LOCAL_MODEL_COST_MAP := True
 .PHONY: demo test check format clean require
 
 demo: $(STAMP)
-	$(BIN)/evokernel run --level 1 --generations 2 --preset demo --run $(DEMO_RUN)
+	@if [ -e $(DEMO_RUN)/run.db ]; then $(BIN)/evokernel resume $(DEMO_RUN); \
+	else $(BIN)/evokernel run --level 1 --generations 2 --preset demo --run $(DEMO_RUN); fi
 
 test: $(STAMP)
 	$(BIN)/python -m pytest -q

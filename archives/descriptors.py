@@ -36,7 +36,6 @@ class Axis:
 
 _LAUNCH_EDGES = (1, 2, 4)
 _WORK_EDGES_BYTES = (16, 64, 128, 256, 512, 1024, 4096, 16384)
-_BYTES_RATIO_EDGES = (1.1, 1.5, 2.0, 3.0)
 _VECTOR_EDGES_BITS = (0, 128, 256)
 _REUSES = (Reuse.REGISTERS, Reuse.CACHE, Reuse.LIBRARY)
 
@@ -54,12 +53,6 @@ def _work(facts: KernelFacts) -> int | None:
         # A candidate of library calls alone has no loop of its own to measure.
         return 0 if facts.reuse is Reuse.LIBRARY else None
     return bisect.bisect_left(_WORK_EDGES_BYTES, facts.work)
-
-
-def _bytes_ratio(facts: KernelFacts) -> int | None:
-    if facts.bytes_ratio is None:
-        return None
-    return bisect.bisect_left(_BYTES_RATIO_EDGES, facts.bytes_ratio)
 
 
 def _vector(facts: KernelFacts) -> int | None:
@@ -88,12 +81,6 @@ AXES: dict[str, Axis] = {
         title="bytes per iteration (CPU) or program (GPU)",
         labels=("<=16", "<=64", "<=128", "<=256", "<=512", "<=1K", "<=4K", "<=16K", ">16K"),
         bin_of=_work,
-    ),
-    "bytes": Axis(
-        name="bytes",
-        title="bytes moved over compulsory bytes",
-        labels=("<=1.1", "<=1.5", "<=2", "<=3", ">3"),
-        bin_of=_bytes_ratio,
     ),
     "vector": Axis(
         name="vector",

@@ -74,6 +74,7 @@ class RunRecord:
         scale: Scale of the problems.
         device: Where it measures; None before the evaluator has started.
         noise_floor: Relative speedup below which nothing is claimed; None: not measured.
+        noisy: True where the host was too noisy to measure the floor: it is an assumed one.
         referee_version: Version of the measuring protocol; "" before the evaluator has started.
         state: Where the run stands.
         format_version: Version of the store's tables.
@@ -86,6 +87,7 @@ class RunRecord:
     scale: str
     device: DeviceFingerprint | None = None
     noise_floor: float | None = None
+    noisy: bool = False
     referee_version: str = ""
     state: RunState = RunState.RUNNING
     format_version: int = FORMAT_VERSION
@@ -224,11 +226,13 @@ class RunCounts:
         attempts: Proposals, migrants not counted.
         evaluations: Evaluations made for the search.
         verifications: Evaluations made to verify.
+        unstable: Those of both kinds that the host was too noisy for.
     """
 
     attempts: int = 0
     evaluations: int = 0
     verifications: int = 0
+    unstable: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,6 +8,7 @@ from pathlib import Path
 from sqlalchemy import Connection, bindparam, func, inspect, select
 
 from archives.encoding import decode_device, decode_problem
+from archives.evaluation import Status
 from archives.records import (
     FORMAT_VERSION,
     MIGRATE,
@@ -70,6 +71,7 @@ def run(connection: Connection) -> RunRecord:
         scale=row.scale,
         device=None if row.device_json is None else decode_device(json.loads(row.device_json)),
         noise_floor=row.noise_floor,
+        noisy=bool(row.noisy),
         referee_version=row.referee_version,
         state=RunState(row.state),
         format_version=row.format_version,
@@ -156,10 +158,13 @@ def counts(connection: Connection) -> RunCounts:
         EVALUATION.c.purpose
     )
     by_purpose = {row.purpose: row.number for row in connection.execute(purposes)}
+    is_unstable = EVALUATION.c.status == Status.UNSTABLE.value
+    unstable = select(func.count()).select_from(EVALUATION).where(is_unstable)
     return RunCounts(
         attempts=connection.execute(attempts).scalar_one(),
         evaluations=by_purpose.get(SEARCH, 0),
         verifications=by_purpose.get(VERIFY, 0),
+        unstable=connection.execute(unstable).scalar_one(),
     )
 
 

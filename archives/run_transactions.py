@@ -19,6 +19,7 @@ __all__ = [
     "create_tables",
     "put_graph",
     "request_seed",
+    "set_config",
     "set_device",
     "set_state",
     "skip_problem",
@@ -40,6 +41,7 @@ def create_tables(connection: Connection, run: RunRecord) -> None:
             scale=run.scale,
             device_json=None if run.device is None else to_text(encode_device(run.device)),
             noise_floor=run.noise_floor,
+            noisy=int(run.noisy),
             referee_version=run.referee_version,
             state=run.state.value,
         )
@@ -51,14 +53,24 @@ def set_state(connection: Connection, state: RunState) -> None:
     connection.execute(update(RUN).values(state=state.value))
 
 
+def set_config(connection: Connection, config_json: str) -> None:
+    """See `Store.set_config`."""
+    connection.execute(update(RUN).values(config_json=config_json))
+
+
 def set_device(
-    connection: Connection, device: DeviceFingerprint, noise_floor: float, referee_version: str
+    connection: Connection,
+    device: DeviceFingerprint,
+    noise_floor: float,
+    noisy: bool,
+    referee_version: str,
 ) -> None:
     """See `Store.set_device`."""
     connection.execute(
         update(RUN).values(
             device_json=to_text(encode_device(device)),
             noise_floor=noise_floor,
+            noisy=int(noisy),
             referee_version=referee_version,
         )
     )

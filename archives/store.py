@@ -13,7 +13,7 @@ sentences are in `archives.database`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from archives import run_queries, run_transactions, search_transactions
@@ -34,12 +34,23 @@ class Store(StoreReader):
     """One run's store; use it as a context manager. Every method may raise `StoreError`."""
 
     @classmethod
-    def create(cls, folder: Path, run: RunRecord, *, url: str | None = None) -> Store:
+    def create(
+        cls,
+        folder: Path,
+        run: RunRecord,
+        *,
+        problems: Sequence[Problem] = (),
+        seeds: Mapping[str, Sequence[tuple[str, str]]] | None = None,
+        url: str | None = None,
+    ) -> Store:
         """Make the folder and its store, and open it for writing.
 
         Args:
             folder: Must not hold a run yet; made where it does not exist.
             run: What is known of the run.
+            problems: Its problems, in order.
+            seeds: Kernels to start from, (name, source) by problem key: they wait for generation
+                0, so that the run depends on no other folder from now on.
             url: Database URL without a password; None: SQLite at `folder/run.db`.
 
         Raises:
@@ -48,6 +59,10 @@ class Store(StoreReader):
         database = Database.create(folder, url)
         with database.closing_on_error(), database.writing() as connection:
             run_transactions.create_tables(connection, run)
+            run_transactions.add_problems(connection, problems)
+            for key, kernels in (seeds or {}).items():
+                for name, source in kernels:
+                    run_transactions.request_seed(connection, key, name, source)
         return cls(database)
 
     @classmethod
@@ -73,12 +88,22 @@ class Store(StoreReader):
         with self._database.writing() as connection:
             run_transactions.set_state(connection, state)
 
+    def set_config(self, config_json: str) -> None:
+        """Replace the run's resolved configuration, as a resumed run with a new budget does."""
+        with self._database.writing() as connection:
+            run_transactions.set_config(connection, config_json)
+
     def set_device(
-        self, device: DeviceFingerprint, *, noise_floor: float, referee_version: str
+        self,
+        device: DeviceFingerprint,
+        *,
+        noise_floor: float,
+        referee_version: str,
+        noisy: bool = False,
     ) -> None:
         """Write down where the run measures, once the evaluator has started."""
         with self._database.writing() as connection:
-            run_transactions.set_device(connection, device, noise_floor, referee_version)
+            run_transactions.set_device(connection, device, noise_floor, noisy, referee_version)
 
     def add_problems(self, problems: Sequence[Problem]) -> None:
         """Append problems; those already there are left alone."""

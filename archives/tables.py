@@ -58,6 +58,8 @@ class RunRow(_Row, table=True):
     scale: str
     device_json: str | None = None
     noise_floor: float | None = None
+    noisy: int = 0
+    """1 where the host was too noisy to measure the floor, which is then an assumed one."""
     referee_version: str = ""
     state: str
 

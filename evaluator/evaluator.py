@@ -55,6 +55,7 @@ class Capacity:
         noise_floor: Relative speedup below which nothing is claimed, such as 0.015.
         memory_bytes: Memory that one problem may take, tensors of reference and candidate.
         referee_version: Version of the measuring protocol.
+        noisy: Whether the host was too busy to be calibrated: the noise floor is assumed then.
     """
 
     device: DeviceFingerprint
@@ -62,6 +63,7 @@ class Capacity:
     noise_floor: float
     memory_bytes: int
     referee_version: str = ""
+    noisy: bool = False
 
 
 class Evaluator(Protocol):

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from archives.evaluation import Evaluation
 from evaluator.evaluator import Capacity, EvaluationRequest
-from evaluator.referee.calibration import measure_noise_floor
+from evaluator.referee.calibration import Noise, measure_noise
 from evaluator.referee.device import memory_bytes
 from evaluator.referee.referee import Referee
 from evaluator.referee.timing import LEAST_NOISE_FLOOR
@@ -32,12 +32,15 @@ def capacity_of(referee: Referee, *, calibrate: bool) -> Capacity:
         EvaluatorError: It does not come up.
     """
     referee.start()
+    quiet = Noise(floor=LEAST_NOISE_FLOOR, noisy=False)
+    noise = measure_noise(referee) if calibrate else quiet
     return Capacity(
         device=referee.device,
         in_flight=IN_FLIGHT,
-        noise_floor=measure_noise_floor(referee) if calibrate else LEAST_NOISE_FLOOR,
+        noise_floor=noise.floor,
         memory_bytes=memory_bytes() // 2,
         referee_version=REFEREE_VERSION,
+        noisy=noise.noisy,
     )
 
 

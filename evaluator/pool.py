@@ -89,6 +89,7 @@ class Pool:
             first,
             in_flight=sum(capacity.in_flight for capacity in capacities),
             noise_floor=max(capacity.noise_floor for capacity in capacities),
+            noisy=any(capacity.noisy for capacity in capacities),
         )
 
     async def actor_pids(self) -> list[int]:

@@ -12,12 +12,12 @@ from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 
-from archives.candidate import Candidate
 from archives.evaluation import Evaluation
-from evaluator.evaluator import EvaluationRequest, Evaluator, Purpose
+from evaluator.evaluator import Evaluator
 from evokernel.config import RunConfig, resolve
 from evokernel.launch import create_run, default_folder, make_plan, reopen, sit
 from evokernel.report import Report, read_report
+from evokernel.verdict import judge_once
 from problems.errors import ConfigError
 from problems.problem import Problem, Scale
 
@@ -36,13 +36,14 @@ def run(
     """Run a search and return its report.
 
     Args:
-        config: A resolved configuration; None: it is resolved from what follows.
+        config: A resolved configuration, such as `evokernel.config.resolve(file=...)` returns;
+            None: it is resolved from what follows.
         folder: Where the run is kept; None: a new folder under `runs/`.
         preset: Name of a preset.
         settings: "a.b=c" texts, as `--set`.
         evaluator: Whoever measures; None: the pool of this machine.
         flags: As on the command line: level, problems, generations, max_minutes,
-            max_evaluations, seeds, source, problem_file, scale, device, rng_seed.
+            max_evaluations, seeds, from_run, source, problem_file, scale, device, rng_seed.
 
     Raises:
         ConfigError: A value is wrong; the sentence says which.
@@ -65,14 +66,34 @@ def run(
         return read_report(store)
 
 
-def resume(folder: Path, *, evaluator: Evaluator | None = None) -> Report:
-    """Go on with an interrupted run and return its report.
+def resume(
+    folder: Path,
+    *,
+    generations: int | None = None,
+    max_minutes: float | None = None,
+    max_evaluations: int | None = None,
+    evaluator: Evaluator | None = None,
+) -> Report:
+    """Go on with an interrupted, stopped or finished run and return its report.
+
+    Args:
+        folder: Where the run is kept.
+        generations: A new number of generations; None: it stays.
+        max_minutes: A new limit for this sitting; None: it stays.
+        max_evaluations: A new limit for the whole run; None: it stays.
+        evaluator: Whoever measures; None: the pool of this machine.
 
     Raises:
+        ConfigError: A value is out of range, or the run was measured on another device.
         StoreError: There is no such run, or another engine holds it.
         EvoKernelError: What else can go wrong, by its subclasses.
     """
-    store, plan = reopen(folder)
+    changes = {
+        "search.generations": generations,
+        "budget.max_minutes": max_minutes,
+        "budget.max_evaluations": max_evaluations,
+    }
+    store, plan = reopen(folder, changes)
     with store:
         sit(store, plan, evaluator=evaluator)
         return read_report(store)
@@ -100,24 +121,7 @@ def evaluate(
         scale=Scale.CUSTOM,
         source=reference_source,
     )
-    return asyncio.run(_evaluate(problem, candidate_source, evaluator))
-
-
-async def _evaluate(problem: Problem, source: str, evaluator: Evaluator | None) -> Evaluation:
-    if evaluator is None:
-        from evaluator.local import LocalEvaluator
-
-        evaluator = LocalEvaluator()
-    request = EvaluationRequest(
-        problem=problem,
-        candidate=Candidate.of(problem.key, source),
-        purpose=Purpose.VERIFY,
-    )
-    try:
-        await evaluator.start()
-        return await evaluator.evaluate(request)
-    finally:
-        await evaluator.close()
+    return asyncio.run(judge_once(problem, candidate_source, evaluator))
 
 
 _FLAGS = {
@@ -127,6 +131,7 @@ _FLAGS = {
     "max_minutes": "budget.max_minutes",
     "max_evaluations": "budget.max_evaluations",
     "seeds": "problems.seeds",
+    "from_run": "problems.from_run",
     "source": "problems.source",
     "problem_file": "problems.file",
     "scale": "problems.scale",

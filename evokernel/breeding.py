@@ -67,10 +67,10 @@ class Breeder:
         Args:
             search: The problem's search.
             generation: From 0.
-            arrivals: Human kernels that arrived while the run lives: (name, source).
+            arrivals: Kernels that waited for this generation: (name, source).
         """
         if generation == 0:
-            return [self._founders(search, [*search.seeds, *arrivals])]
+            return [self._founders(search, arrivals)]
         islands = search.population.islands
         return [
             self._children(search, generation, island, arrivals[island.index :: len(islands)])

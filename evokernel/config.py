@@ -2,10 +2,11 @@
 
 A value is looked for in this order, the last one found wins:
 
-    default < preset (configs/NAME.toml) < file (--config FILE) < --set a.b=c < flag
+    default < preset (configs/NAME.toml) < file < --set a.b=c < flag
 
-`resolve` is the only place that knows this order. Unknown keys and values out of range are
-errors that say where the value came from and name the nearest right one.
+`resolve` is the only place that knows this order; a file is for programs, which call it. Unknown
+keys and values out of range are errors that say where the value came from and name the nearest
+right one.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ __all__ = [
     "ProblemsConfig",
     "RunConfig",
     "SearchConfig",
+    "adjust",
     "preset_names",
     "resolve",
 ]
@@ -62,6 +64,8 @@ class ProblemsConfig(Group):
     """One problem file of the user's own."""
     seeds: str | None = None
     """Folder of human kernels to start from."""
+    from_run: str | None = None
+    """Folder of another run, whose elites are kernels to start from too."""
     scale: Literal["official", "small", "tiny"] | None = None
     """Sizes of bundled problems; None: official on a GPU, small on a CPU."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
@@ -183,16 +187,38 @@ def resolve(
     for name, value in (flags or {}).items():
         if value is not None:
             _overlay(tree, _nest(name, value), "command line", origins)
-    try:
-        return RunConfig.model_validate(tree)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        raise ConfigError(complaint(first, RunConfig, origins)) from error
+    return _validated(tree, origins)
+
+
+def adjust(config: RunConfig, changes: Mapping[str, object]) -> RunConfig:
+    """Return a configuration with other values.
+
+    Args:
+        config: A resolved configuration; it stays as it is.
+        changes: Values by dotted name; None stands for a flag that was not given.
+
+    Raises:
+        ConfigError: A value is out of range.
+    """
+    tree = config.model_dump()
+    origins: dict[str, str] = {}
+    for name, value in changes.items():
+        if value is not None:
+            _overlay(tree, _nest(name, value), "command line", origins)
+    return _validated(tree, origins)
 
 
 def preset_names() -> tuple[str, ...]:
     """Return the names of all presets, sorted."""
     return tuple(sorted(path.stem for path in _preset_folder().glob("*.toml")))
+
+
+def _validated(tree: Mapping[str, Any], origins: Mapping[str, str]) -> RunConfig:
+    try:
+        return RunConfig.model_validate(tree)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        raise ConfigError(complaint(first, RunConfig, origins)) from error
 
 
 def _preset_folder() -> Path:

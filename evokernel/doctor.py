@@ -8,9 +8,9 @@ import shutil
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from evaluator.referee.device import installed_version
 from problems.errors import EvaluatorError
 
 __all__ = ["Finding", "examine", "isolation_of_a_worker"]
@@ -113,11 +113,11 @@ def _python() -> Finding:
 
 
 def _package(name: str, advice: str, *, needed: bool = False) -> Finding:
-    try:
-        return Finding(name=name, status="ok", found=version(name))
-    except PackageNotFoundError:
-        status = "missing" if needed else "note"
-        return Finding(name=name, status=status, found="not installed", advice=advice)
+    found = installed_version(name)
+    if found is not None:
+        return Finding(name=name, status="ok", found=found)
+    status = "missing" if needed else "note"
+    return Finding(name=name, status=status, found="not installed", advice=advice)
 
 
 def _program(name: str, advice: str, *, needed: bool = False) -> Finding:

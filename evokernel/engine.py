@@ -23,6 +23,8 @@ from evokernel.budget import Budget
 from evokernel.config import RunConfig
 from evokernel.judging import Judge
 from evokernel.monitor import Monitor, ProblemView
+from evokernel.origins import located, origin_of
+from evokernel.provenance import settle_device
 from evokernel.search import ProblemSearch, recover
 from evokernel.tasks import cancel_all, run_together
 from evokernel.verification import Verifier
@@ -48,6 +50,17 @@ class Ending:
     reason: str = ""
     skipped: tuple[tuple[str, str], ...] = ()
 
+    @classmethod
+    def of(cls, store: Store, state: RunState, reason: str = "") -> Ending:
+        """Return how a sitting ended, with the problems that its store says were given up."""
+        pairs = zip(store.problems(), store.problem_states(), strict=True)
+        skipped = tuple(
+            (problem.label, found.reason)
+            for problem, found in pairs
+            if found.status is ProblemStatus.SKIPPED
+        )
+        return cls(state=state, reason=reason, skipped=skipped)
+
 
 class Engine:
     """Runs, or goes on with, the run of one store. Use it once."""
@@ -59,7 +72,6 @@ class Engine:
         config: RunConfig,
         evaluator: Evaluator,
         operators: Mapping[str, Operator],
-        seeds: Mapping[str, Sequence[tuple[str, str]]] | None = None,
         monitor: Monitor | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -70,7 +82,6 @@ class Engine:
             config: The run's configuration.
             evaluator: Not started yet.
             operators: By name; "seed" must be among them.
-            seeds: Human kernels by problem key: (name, source).
             monitor: What people are shown.
             clock: Seconds; for costs and the time limit.
         """
@@ -79,7 +90,6 @@ class Engine:
         self._config = config
         self._evaluator = evaluator
         self._operators = operators
-        self._seeds = seeds or {}
         self._clock = clock
         self._stop = ""
         self.monitor = monitor or Monitor()
@@ -92,29 +102,29 @@ class Engine:
 
         Raises:
             EvaluatorError: The evaluator does not start, or fails again and again.
+            ConfigError: The run was measured on another device.
             StoreError: The store cannot be written any more.
         """
+        before = self._store.run()
         self._store.set_state(RunState.RUNNING)
-        finished = False
+        # Until something was done, a finished run stays one.
+        state = before.state if before.state is RunState.FINISHED else RunState.STOPPED
         try:
             capacity = await self._evaluator.start()
+            settle_device(self._store, before, capacity)
+            state = RunState.STOPPED
             searches = self._prepare(capacity)
             await self._work(searches, capacity)
             while not self._stop and (late := self._with_arrivals(searches)):
                 await self._work(late, capacity, extra=True)
-            finished = not self._stop
+            if not self._stop:
+                state = RunState.FINISHED
         finally:
             try:
                 await self._evaluator.close()
             finally:
-                self._store.set_state(RunState.FINISHED if finished else RunState.STOPPED)
-        skipped = tuple(
-            (search.problem.label, state.reason)
-            for search, state in zip(searches, self._store.problem_states(), strict=True)
-            if state.status is ProblemStatus.SKIPPED
-        )
-        state = RunState.FINISHED if finished else RunState.STOPPED
-        return Ending(state=state, reason=self._stop, skipped=skipped)
+                self._store.set_state(state)
+        return Ending.of(self._store, state, self._stop)
 
     async def _generation(self, search: ProblemSearch, generation: int) -> None:
         """One generation of one problem: select, vary, evaluate, insert, record, migrate."""
@@ -159,19 +169,13 @@ class Engine:
         self._verifier = Verifier(
             store=self._store, judge=self._judge, config=self._config.evaluation
         )
-        if self._store.run().device is None:
-            self._store.set_device(
-                capacity.device,
-                noise_floor=capacity.noise_floor,
-                referee_version=capacity.referee_version,
-            )
+        if self._store.run().noisy:
+            self.monitor.note = "noisy host"
         self.budget.evaluations = self._store.counts().evaluations
         searches = []
         states = self._store.problem_states()
         for index, (problem, state) in enumerate(zip(self._store.problems(), states, strict=True)):
-            search = ProblemSearch.begin(
-                problem, index, self._config, self._seeds.get(problem.key, ())
-            )
+            search = ProblemSearch.begin(problem, index, self._config)
             recover(search, self._store)
             search.closed = state.reason if state.status is not ProblemStatus.OPEN else ""
             searches.append(search)
@@ -207,7 +211,7 @@ class Engine:
         """Give a problem its turn; return whether it wants another one."""
         last = generation if extra else self._config.search.generations
         try:
-            if not search.closed and generation <= last:
+            if (extra or not search.closed) and generation <= last:
                 self._stop = self._stop or self.budget.exhausted(self._reserve_s())
                 if not self._stop:
                     _show(self.monitor, search, f"generation {generation}")
@@ -221,7 +225,8 @@ class Engine:
             await self._conclude(search)
         except ProblemError as error:
             _LOG.info("problem %s is skipped: %s", search.problem.label, error)
-            self._judge.skip(search, str(error))
+            origin = origin_of(search.problem, self._config.problems)
+            self._judge.skip(search, located(search.problem, str(error), origin))
             _show(self.monitor, search, "skipped", is_done=True)
         return False
 
@@ -272,6 +277,11 @@ class Engine:
     def _with_arrivals(self, searches: Sequence[ProblemSearch]) -> list[ProblemSearch]:
         """The problems for which a human kernel arrived after their last generation."""
         waiting = {seed.problem for seed in self._store.waiting_seeds()}
+        waiting -= {
+            state.key
+            for state in self._store.problem_states()
+            if state.status is ProblemStatus.SKIPPED
+        }
         return [s for s in searches if s.problem.key in waiting and s.reached >= 0]
 
     def _reserve_s(self) -> float:

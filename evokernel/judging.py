@@ -76,7 +76,7 @@ class Judge:
         """
         assert draft.candidate is not None
         slot = draft.attempt.slot
-        evaluation = await self.ask(
+        evaluation = await self._ask_twice(
             EvaluationRequest(
                 problem=search.problem,
                 candidate=draft.candidate,
@@ -98,6 +98,16 @@ class Judge:
             )
         )
         self.monitor.evaluations += 1
+
+    async def _ask_twice(self, request: EvaluationRequest) -> Evaluation | None:
+        """Ask the evaluator; once more where the host was too noisy to judge."""
+        first = await self.ask(request)
+        if first is None or first.status is not Status.UNSTABLE:
+            return first
+        second = await self.ask(request)
+        if second is None:
+            return first
+        return replace(second, cost_s=first.cost_s + second.cost_s)
 
     async def ask(self, request: EvaluationRequest) -> Evaluation | None:
         """Ask the evaluator; None where it failed, so that nothing is known.

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from difflib import get_close_matches
 from pathlib import Path
 
 from archives.descriptors import axes_named
-from archives.records import RunRecord
+from archives.records import ProblemState, ProblemStatus, RunRecord, RunState
 from archives.store import Store
 from evaluator.evaluator import Evaluator
-from evokernel.config import ProblemsConfig, RunConfig
+from evokernel.config import ProblemsConfig, RunConfig, adjust
+from evokernel.devices import DEVICE_WORDS, default_scale, device_kind
 from evokernel.engine import Ending, Engine
+from evokernel.founders import Kernels, gather_founders
 from evokernel.tasks import cancel_all
 from operators.operator import Operator
 from operators.registry import load_operator
-from operators.seeds import load_seeds
+from operators.settings import check_settings
 from problems.catalogue import load_level, parse_ids
 from problems.errors import ConfigError
 from problems.loaders import load_file, load_folder
@@ -40,16 +42,23 @@ class Plan:
     Attributes:
         config: Its configuration.
         problems: In order.
-        seeds: Human kernels by problem key: (name, source).
         operators: By name.
+        device: Kind of device that is measured on: "cpu" or "cuda".
+        seeds: Kernels that a new run is given to start from; the store has those of an old one.
         complaints: One sentence for each file that is left out.
     """
 
     config: RunConfig
     problems: tuple[Problem, ...]
-    seeds: Mapping[str, Sequence[tuple[str, str]]]
     operators: Mapping[str, Operator]
+    device: str
+    seeds: Kernels = field(default_factory=dict)
     complaints: tuple[str, ...] = ()
+
+    @property
+    def device_words(self) -> str:
+        """The kind of device for people."""
+        return DEVICE_WORDS[self.device]
 
     @property
     def scale(self) -> str:
@@ -83,21 +92,19 @@ def make_plan(config: RunConfig) -> Plan:
         ConfigError: The configuration names no problem, or something that does not exist.
         ProblemError: No problem can be loaded.
         OperatorError: An operator cannot be loaded, or there is no folder of seeds.
+        StoreError: There is no such run to start from.
     """
-    if config.problems.device == "cuda":
-        raise ConfigError(
-            "--device cuda: this release measures on the CPU only, GPUs follow: "
-            "leave the option out, or give --device cpu"
-        )
+    device = device_kind(config.problems.device)
     axes_named(config.archive.axes)
     operators = load_operators(config)
-    problems, complaints = _load_problems(config.problems)
-    seeds, more = _load_seeds(config, problems)
+    problems, complaints = _load_problems(config.problems, device)
+    seeds, more = gather_founders(config.problems, problems)
     return Plan(
         config=config,
         problems=problems,
-        seeds=seeds,
         operators=operators,
+        device=device,
+        seeds=seeds,
         complaints=(*complaints, *more),
     )
 
@@ -107,11 +114,12 @@ def load_operators(config: RunConfig) -> dict[str, Operator]:
 
     Raises:
         OperatorError: There is no such operator.
-        ConfigError: Settings are given for an operator that is not used.
+        ConfigError: Settings are given for an operator that is not used or does not have them,
+            or are out of range.
     """
     loaded = [load_operator(name) for name in dict.fromkeys(("seed", *config.operators.use))]
     operators = {operator.name: operator for operator in loaded}
-    for name in config.operators.settings:
+    for name, given in config.operators.settings.items():
         if name not in operators:
             near = get_close_matches(name, operators, 1, 0.5)
             hint = f", did you mean {near[0]!r}?" if near else ""
@@ -119,6 +127,7 @@ def load_operators(config: RunConfig) -> dict[str, Operator]:
                 f"operators.settings.{name}: no operator of that name is used, they are "
                 f"{', '.join(operators)}{hint}"
             )
+        check_settings(operators[name], name, given)
     return operators
 
 
@@ -133,7 +142,7 @@ def default_folder(now: datetime) -> Path:
 
 
 def create_run(plan: Plan, folder: Path) -> Store:
-    """Make a run's folder and store, with its problems and resolved configuration in it.
+    """Make a run's folder and store, with its problems, kernels and configuration in it.
 
     Raises:
         StoreError: The folder holds a run already, or cannot be written.
@@ -145,17 +154,21 @@ def create_run(plan: Plan, folder: Path) -> Store:
         rng_seed=plan.config.rng_seed,
         scale=plan.scale,
     )
-    store = Store.create(folder, record)
-    store.add_problems(plan.problems)
-    return store
+    return Store.create(folder, record, problems=plan.problems, seeds=plan.seeds)
 
 
-def reopen(folder: Path) -> tuple[Store, Plan]:
-    """Open a run in order to go on with it; its problems come from its store.
+def reopen(folder: Path, changes: Mapping[str, object] | None = None) -> tuple[Store, Plan]:
+    """Open a run in order to go on with it; what it needs comes from its store alone.
+
+    Args:
+        folder: The run's folder.
+        changes: New values by dotted name, such as "budget.max_minutes"; they are stored. None
+            stands for one that stays as it is.
 
     Raises:
         StoreError: There is no such run, or another engine holds it.
-        ConfigError: Its configuration is one of another version of EvoKernel.
+        ConfigError: Its configuration is one of another version of EvoKernel, or a new value is
+            out of range.
     """
     store = Store.open(folder, write=True)
     try:
@@ -166,21 +179,18 @@ def reopen(folder: Path) -> tuple[Store, Plan]:
                 f"the configuration stored in {folder} does not fit this version of EvoKernel: "
                 "resume the run with the version that started it"
             ) from error
-        if not store.problems():  # Killed right after the folder was made.
-            store.add_problems(make_plan(config).problems)
-        problems = tuple(store.problems())
-        seeds, complaints = _load_seeds(config, problems)
-        operators = load_operators(config)
+        adjusted = adjust(config, changes or {})
+        plan = Plan(
+            config=adjusted,
+            problems=tuple(store.problems()),
+            operators=load_operators(adjusted),
+            device=device_kind(adjusted.problems.device),
+        )
+        if adjusted != config:
+            store.set_config(adjusted.model_dump_json())
     except BaseException:
         store.close()
         raise
-    plan = Plan(
-        config=config,
-        problems=problems,
-        seeds=seeds,
-        operators=operators,
-        complaints=complaints,
-    )
     return store, plan
 
 
@@ -200,12 +210,13 @@ def sit(
         EvaluatorError: The evaluator does not start, or fails again and again.
         StoreError: The store cannot be written any more.
     """
+    if _is_complete(store, plan.config):
+        return Ending.of(store, RunState.FINISHED)
     engine = Engine(
         store=store,
         config=plan.config,
         evaluator=evaluator or _pool(plan.config),
         operators=plan.operators,
-        seeds=plan.seeds,
     )
     return asyncio.run(_sit(engine, display))
 
@@ -218,25 +229,49 @@ async def _sit(engine: Engine, display: Display | None) -> Ending:
         await cancel_all(shown)
 
 
+def _is_complete(store: Store, config: RunConfig) -> bool:
+    """Tell whether a run is finished, and neither kernels nor more generations wait."""
+    if store.run().state is not RunState.FINISHED:
+        return False
+    waiting = {seed.problem for seed in store.waiting_seeds()}
+    states = store.problem_states()
+    searchable = [state for state in states if state.status is not ProblemStatus.SKIPPED]
+    return not any(
+        state.key in waiting
+        or (state.status is ProblemStatus.OPEN and _reached(state) < config.search.generations)
+        for state in searchable
+    )
+
+
+def _reached(state: ProblemState) -> int:
+    return -1 if state.generation is None else state.generation
+
+
 def _pool(config: RunConfig) -> Evaluator:
     from evaluator.pool import Pool
 
     return Pool(num_actors=config.evaluation.actors, address=config.evaluation.ray_address)
 
 
-def _load_problems(config: ProblemsConfig) -> tuple[tuple[Problem, ...], tuple[str, ...]]:
+def _load_problems(
+    config: ProblemsConfig, device: str
+) -> tuple[tuple[Problem, ...], tuple[str, ...]]:
     """The problems, and one sentence for each file that is none."""
     if config.file is not None:
         if config.level is not None or config.source is not None or config.ids:
             raise ConfigError(
                 "--problem-file is a run of its own: leave --level, --problems and --source out"
             )
+        if config.scale is not None:
+            raise ConfigError(
+                "--scale is for bundled problems: a problem file states its own sizes"
+            )
         return (load_file(Path(config.file)),), ()
     if config.level is None:
         raise ConfigError("nothing to run: name a level with --level 1, or --problem-file FILE")
     ids = parse_ids(config.ids) if config.ids else None
     if config.source is None:
-        scale = Scale(config.scale or Scale.SMALL)
+        scale = Scale(config.scale) if config.scale else default_scale(device)
         return load_level(config.level, scale, ids), ()
     if config.scale is not None:
         raise ConfigError("--scale is for bundled problems: the files of --source state their own")
@@ -244,12 +279,3 @@ def _load_problems(config: ProblemsConfig) -> tuple[tuple[Problem, ...], tuple[s
     if not problems:
         raise errors[0]
     return tuple(problems), tuple(str(error) for error in errors)
-
-
-def _load_seeds(
-    config: RunConfig, problems: Sequence[Problem]
-) -> tuple[Mapping[str, Sequence[tuple[str, str]]], tuple[str, ...]]:
-    if config.problems.seeds is None:
-        return {}, ()
-    found = load_seeds(Path(config.problems.seeds), problems)
-    return found.kernels, found.complaints

@@ -37,6 +37,7 @@ class Monitor:
         evaluations: Search verdicts recorded.
         verifications: Verifications recorded.
         evaluator_failures: Times that the evaluator failed.
+        note: What people should know of the host; "" where nothing.
         steps_done: Generations of problems that are finished, of `steps`.
         steps: Generations of problems in the whole run.
         problems: Views by problem key.
@@ -46,6 +47,7 @@ class Monitor:
     evaluations: int = 0
     verifications: int = 0
     evaluator_failures: int = 0
+    note: str = ""
     steps_done: int = 0
     steps: int = 0
     problems: dict[str, ProblemView] = field(default_factory=dict)

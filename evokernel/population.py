@@ -146,7 +146,7 @@ class Population:
             self.credits_per_s = update_credits(
                 self.credits_per_s, tallies, self.config.operators.memory
             )
-        if self.evolves and generation < self.config.search.generations:
+        if self.evolves:  # After the last generation too: a run may be given more of them.
             self._move(generation, children, books)
         return GenerationOutcome(
             insertions=tuple(books.insertions), migrants=tuple(books.migrants), tallies=tallies
@@ -168,8 +168,8 @@ class Population:
         island = self.islands[attempt.slot.island]
         if attempt.candidate is None and not attempt.parents and _is_final(attempt.reason):
             self.retired.add(attempt.operator)
-        if evaluation is None or child.result is None:
-            return
+        if evaluation is None or child.result is None or evaluation.status is Status.UNSTABLE:
+            return  # A host too noisy to judge says nothing about operator or candidate.
         if attempt.duplicate_of is None:
             account.evaluated += 1
             # Seconds of proposing are left out: no replay can repeat them, and they overlap

@@ -56,6 +56,8 @@ def summary_line(engine: Engine) -> str:
     ]
     if monitor.evaluator_failures:
         parts.insert(3, f"evaluator failures {monitor.evaluator_failures}")
+    if monitor.note:
+        parts.append(monitor.note)
     return "  ".join(parts)
 
 

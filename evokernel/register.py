@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from archives.attempt import Attempt, Slot
 from archives.candidate import Candidate
 from archives.configuration import Configuration, read_configuration
-from archives.evaluation import ConfigurationResult, Evaluation
+from archives.evaluation import ConfigurationResult, Evaluation, Status
 
 __all__ = ["Child", "KnownIds", "Register"]
 
@@ -125,19 +125,33 @@ class Register:
     def close(self, children: Sequence[Child]) -> None:
         """Make the children of a generation known to operators.
 
+        What the host was too noisy to judge is not known afterwards: its points are free again,
+        except those that failed.
+
         Args:
             children: In slot order.
         """
         for child in children:
+            if child.evaluation is not None and child.evaluation.status is Status.UNSTABLE:
+                self.forget(child.attempt.slot)
+                self._remember(child, but=(Status.OK, Status.UNSTABLE))
+                continue
             ids = (child.attempt.candidate, child.program, child.result)
             self._settled.update(name for name in ids if name is not None)
-            if child.evaluation is None or child.program is None:
+            if child.evaluation is None:
                 continue
             for name in (child.attempt.candidate, child.result):
                 if name is not None:
                     self._evaluations.setdefault(name, child.evaluation)
-            results = self._tried.setdefault(child.program, {})
-            for result in child.evaluation.configurations:
+            self._remember(child)
+
+    def _remember(self, child: Child, but: Sequence[Status] = ()) -> None:
+        """Keep what became of each configuration, those with the given outcomes left out."""
+        if child.evaluation is None or child.program is None:
+            return
+        results = self._tried.setdefault(child.program, {})
+        for result in child.evaluation.configurations:
+            if result.status not in but:
                 results.setdefault(_text(result.configuration), result)
 
 

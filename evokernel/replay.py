@@ -6,7 +6,8 @@ a search can be studied, or its code changed and compared, without measuring any
 
 from __future__ import annotations
 
-from archives.evaluation import Evaluation
+from archives.evaluation import Evaluation, Status
+from archives.records import SEARCH
 from archives.store import Store
 from evaluator.evaluator import Capacity, EvaluationRequest, Purpose
 from problems.errors import EvaluatorError, ProblemError
@@ -42,6 +43,7 @@ class ReplayEvaluator:
             device=run.device,
             in_flight=4,
             noise_floor=run.noise_floor or 0.0,
+            noisy=run.noisy,
             memory_bytes=0,
             referee_version=run.referee_version,
         )
@@ -50,7 +52,10 @@ class ReplayEvaluator:
         for record in store.evaluations():
             asked = record.proposed or record.candidate
             key = (record.problem, asked, record.purpose)
-            self._answers.setdefault(key, []).append(record.evaluation)
+            # A search asks twice before it takes "unstable" for an answer.
+            is_unstable = record.evaluation.status is Status.UNSTABLE
+            times = 2 if is_unstable and record.purpose == SEARCH else 1
+            self._answers.setdefault(key, []).extend([record.evaluation] * times)
 
     async def start(self) -> Capacity:
         """Return the capacity of the device that the verdicts come from."""

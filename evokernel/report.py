@@ -135,6 +135,7 @@ class Report:
         scale: Scale of the problems.
         device: Where it was measured; None before the first measurement.
         noise_floor: Relative speedup below which nothing is claimed.
+        noisy: True where the host was too noisy to measure the floor, which is an assumed one.
         referee_version: Version of the measuring protocol.
         counts: How much was done.
         problems: One line for each problem, in order.
@@ -148,6 +149,7 @@ class Report:
     scale: str
     device: DeviceFingerprint | None
     noise_floor: float
+    noisy: bool
     referee_version: str
     counts: RunCounts
     problems: tuple[ProblemReport, ...]
@@ -181,6 +183,7 @@ def read_report(store: Store) -> Report:
         scale=run.scale,
         device=run.device,
         noise_floor=noise_floor,
+        noisy=run.noisy,
         referee_version=run.referee_version or _measured_by(lines),
         counts=store.counts(),
         problems=lines,
@@ -228,6 +231,7 @@ def report_to_json(report: Report) -> dict[str, Any]:
         "device": None if report.device is None else str(report.device),
         "threads": None if report.device is None else report.device.threads,
         "noise_floor": report.noise_floor,
+        "noisy": report.noisy,
         "referee_version": report.referee_version,
         **_summary_json(report.standard),
         "matched": _summary_json(report.matched),
@@ -237,6 +241,7 @@ def report_to_json(report: Report) -> dict[str, Any]:
         "num_attempts": report.counts.attempts,
         "num_evaluations": report.counts.evaluations,
         "num_verifications": report.counts.verifications,
+        "num_unstable": report.counts.unstable,
         "problems": [_line_json(line) for line in report.problems],
         "operators": [
             {

@@ -9,7 +9,7 @@ from archives.attempt import Attempt, AttemptState
 from archives.candidate import Candidate
 from archives.configuration import Configuration, read_configuration, with_configuration
 from archives.evaluation import Status
-from archives.records import GenerationOutcome
+from archives.records import EvaluationRecord, GenerationOutcome
 from archives.store import Store
 from evokernel.config import RunConfig
 from evokernel.population import MIGRATE, Population
@@ -46,7 +46,6 @@ class ProblemSearch:
         population: Islands and archive.
         register: What was proposed.
         streams: Random streams.
-        seeds: Human kernels to start from: (name, source).
         graph: What the reference does; None where it could not be traced, or not yet.
         reached: Last finished generation; -1: none.
         attempts: The attempts of the generation in progress that are recorded.
@@ -60,7 +59,6 @@ class ProblemSearch:
     population: Population
     register: Register
     streams: Streams
-    seeds: Sequence[tuple[str, str]] = ()
     graph: OperatorGraph | None = None
     reached: int = -1
     attempts: list[Attempt] = field(default_factory=list)
@@ -69,9 +67,7 @@ class ProblemSearch:
     closed: str = ""
 
     @classmethod
-    def begin(
-        cls, problem: Problem, index: int, config: RunConfig, seeds: Sequence[tuple[str, str]]
-    ) -> ProblemSearch:
+    def begin(cls, problem: Problem, index: int, config: RunConfig) -> ProblemSearch:
         """Start the search on a problem."""
         streams = Streams(config.rng_seed, index)
         return cls(
@@ -80,7 +76,6 @@ class ProblemSearch:
             population=Population(problem.key, config, streams),
             register=Register(),
             streams=streams,
-            seeds=seeds,
         )
 
     @property
@@ -134,7 +129,8 @@ def recover(search: ProblemSearch, store: Store) -> None:
     for attempt in store.attempts(key):
         if attempt.operator != MIGRATE:
             rows.setdefault(attempt.slot.generation, []).append(attempt)
-    _restore_register(search, store, [attempt for group in rows.values() for attempt in group])
+    everything = [attempt for group in rows.values() for attempt in group]
+    _restore_register(search, store, everything, -1 if reached is None else reached)
     for generation in range(0 if reached is None else reached + 1):
         search.attempts = rows.get(generation, [])
         search.close_generation(generation)
@@ -147,7 +143,9 @@ def recover(search: ProblemSearch, store: Store) -> None:
     _finish_withdrawals(search, store)
 
 
-def _restore_register(search: ProblemSearch, store: Store, attempts: Sequence[Attempt]) -> None:
+def _restore_register(
+    search: ProblemSearch, store: Store, attempts: Sequence[Attempt], reached: int
+) -> None:
     key = search.problem.key
     programs = {known.id: known.program_id for known in store.known(key).values()}
     verdicts = {record.slot: record for record in store.evaluations(key) if record.slot is not None}
@@ -157,8 +155,9 @@ def _restore_register(search: ProblemSearch, store: Store, attempts: Sequence[At
         record = verdicts.get(attempt.slot)
         if record is None and attempt.state is AttemptState.FAILED:
             continue  # The evaluator failed: its points are free to be tried again.
-        candidate = store.candidate(attempt.candidate, key)
-        search.register.claim(attempt.slot, candidate, store.configurations(attempt.slot))
+        if not _was_freed(attempt, record, reached):
+            candidate = store.candidate(attempt.candidate, key)
+            search.register.claim(attempt.slot, candidate, store.configurations(attempt.slot))
         if record is not None:
             search.register.settle(
                 Child(
@@ -168,6 +167,12 @@ def _restore_register(search: ProblemSearch, store: Store, attempts: Sequence[At
                     evaluation=record.evaluation,
                 )
             )
+
+
+def _was_freed(attempt: Attempt, record: EvaluationRecord | None, reached: int) -> bool:
+    """Tell whether the end of its generation freed the points of an unstable verdict."""
+    is_unstable = record is not None and record.evaluation.status is Status.UNSTABLE
+    return is_unstable and attempt.slot.generation <= reached
 
 
 def _draft(attempt: Attempt, search: ProblemSearch, store: Store) -> Draft:

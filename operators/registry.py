@@ -10,6 +10,7 @@ from types import MappingProxyType
 
 from operators.operator import Operator
 from operators.seeds import SEED
+from operators.settings import Setting
 from operators.sketch import SketchOperator
 from operators.splice import SPLICE
 from operators.tune import TUNE
@@ -32,7 +33,8 @@ def load_operator(name: str) -> Operator:
 
     Args:
         name: A key of `OPERATORS`, or "package.module:NAME" for an object of one's own that
-            follows the protocol `operators.Operator`.
+            follows the protocol `operators.Operator`; where it has `settings`, these are the
+            only ones that a configuration may give it.
 
     Raises:
         OperatorError: There is no such operator, or the object does not follow the protocol.
@@ -76,6 +78,9 @@ def _checked(name: str, found: object) -> Operator:
         )
     if not isinstance(getattr(found, "from_failures", None), bool):
         raise OperatorError(f"{where} lacks 'from_failures', expected True or False")
+    settings = getattr(found, "settings", ())
+    if not isinstance(settings, tuple) or not all(isinstance(one, Setting) for one in settings):
+        raise OperatorError(f"{where} has settings {settings!r}, expected a tuple of Setting")
     if not callable(getattr(found, "applies", None)):
         raise OperatorError(f"{where} lacks a method 'applies'")
     if not inspect.iscoroutinefunction(getattr(found, "propose", None)):

@@ -17,6 +17,7 @@ import numpy as np
 from archives.candidate import Candidate
 from operators.operator import OperatorContext, Parent, Proposal
 from operators.parts import rename_class
+from operators.settings import Setting
 from problems.errors import OperatorError
 from problems.problem import Problem
 
@@ -42,6 +43,7 @@ class Seed:
     name = "seed"
     num_parents = (0, 0)
     from_failures = False
+    settings: tuple[Setting, ...] = ()
 
     def applies(self, context: OperatorContext) -> bool:
         """Return True: there is always the reference."""
@@ -171,12 +173,9 @@ def _match(path: Path, problems: Sequence[Problem]) -> Problem | None:
         found = [p for p in problems if (p.level, p.id) == place]
         return found[0] if found else None
     stem = _NUMBERED.sub("", path.stem, count=1) if _NUMBERED.match(path.stem) else path.stem
-    words = _normal(stem)
-    found = [
-        problem
-        for problem in problems
-        if words == (name := _normal(problem.name)) or words.startswith(name + "_")
-    ]
+    words = _words(stem)
+    starts = {"".join(words[:count]) for count in range(1, len(words) + 1)}
+    found = [problem for problem in problems if "".join(_words(problem.name)) in starts]
     return max(found, key=lambda problem: len(problem.name), default=None)
 
 
@@ -194,8 +193,9 @@ def _place(path: Path, levels: set[int]) -> tuple[int, int] | None:
     return (next(iter(levels)), int(numbered[1])) if len(levels) == 1 else None
 
 
-def _normal(name: str) -> str:
-    return re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")
+def _words(name: str) -> list[str]:
+    """The words of a name; joined, they are the same however the name is written."""
+    return re.findall(r"[a-z0-9]+", name.lower())
 
 
 def _where(error: SyntaxError | ValueError) -> str:

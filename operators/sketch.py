@@ -10,29 +10,27 @@ import numpy as np
 from archives.candidate import Candidate
 from archives.configuration import Configuration, Space, read_configuration, read_space
 from operators.operator import OperatorContext, Parent, Proposal
+from operators.settings import CONFIGURATIONS, Setting
 from operators.sketches.registry import SKETCHES
 from operators.sketches.sketch import Sketch
 
 __all__ = ["SketchOperator"]
-
-_DEFAULT_CONFIGURATIONS = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SketchOperator:
     """Writes a sketch that fits the problem, with a few points of its space to try.
 
-    Settings:
-        configurations: Points to propose with each program, at least 1; default 4.
-
     Attributes:
         sketches: Those to choose from.
+        settings: What may be set.
     """
 
     name: str = "sketch"
     num_parents: tuple[int, int] = (0, 0)
     from_failures: bool = False
     sketches: tuple[Sketch, ...] = SKETCHES
+    settings: tuple[Setting, ...] = (CONFIGURATIONS,)
 
     def applies(self, context: OperatorContext) -> bool:
         """Tell whether there is a graph and a sketch for the device."""
@@ -56,8 +54,7 @@ class SketchOperator:
         fresh = [(name, source) for name, source in written if not _is_known(context, source)]
         choices = fresh or written
         name, source = choices[int(rng.integers(len(choices)))]
-        wanted = context.settings.get("configurations", _DEFAULT_CONFIGURATIONS)
-        count = wanted if isinstance(wanted, int) and wanted > 0 else _DEFAULT_CONFIGURATIONS
+        count = CONFIGURATIONS.of(context.settings)
         first = [dict(read_configuration(source))] if fresh else []
         points = _points(read_space(source), first, count, rng)
         note = f"sketch {name}" if fresh else f"sketch {name}, other points of a known program"

@@ -23,7 +23,7 @@ from archives.configuration import (
 from operators.genetics import Individual, Lattice, make_toolbox
 from operators.operator import OperatorContext, Parent, Proposal
 from operators.parts import exchange, exchangeable
-from operators.tune import batch_size
+from operators.settings import CONFIGURATIONS
 
 __all__ = ["SPLICE", "Splice"]
 
@@ -36,6 +36,7 @@ class Splice:
     name = "splice"
     num_parents = (2, 2)
     from_failures = False
+    settings = (CONFIGURATIONS,)
 
     def applies(self, context: OperatorContext) -> bool:
         """Return True: whether two parents have something in common is their matter."""
@@ -55,7 +56,8 @@ class Splice:
             first, second = second, first
         space = read_space(first.candidate.source)
         if space and space == read_space(second.candidate.source):
-            return _cross_configurations(first, second, batch_size(context), rng)
+            count = CONFIGURATIONS.of(context.settings)
+            return _cross_configurations(first, second, count, rng)
         proposal = _cross_parts(first, second, context, rng)
         if proposal.source is None:
             proposal = _take_parameters(first, second, rng) or proposal

@@ -21,10 +21,10 @@ from archives.configuration import (
 from archives.evaluation import ConfigurationResult, Status
 from operators.genetics import Individual, Lattice, make_toolbox, population
 from operators.operator import OperatorContext, Parent, Proposal
+from operators.settings import CONFIGURATIONS
 
-__all__ = ["TUNE", "Tune", "batch_size", "propose_points"]
+__all__ = ["TUNE", "Tune", "propose_points"]
 
-_DEFAULT_CONFIGURATIONS = 4
 _TRIES_PER_POINT = 24
 _ENUMERABLE = 4096
 """Spaces up to this many points are listed when random variation finds nothing new."""
@@ -40,6 +40,7 @@ class Tune:
     name = "tune"
     num_parents = (1, 1)
     from_failures = False
+    settings = (CONFIGURATIONS,)
 
     def applies(self, context: OperatorContext) -> bool:
         """Return True: whether there is a space is the parent's matter."""
@@ -67,7 +68,8 @@ class Tune:
                 latency_ms=parent.evaluation.latency_ms,
             ),
         )
-        points = propose_points(space, tried, start, batch_size(context), rng)
+        count = CONFIGURATIONS.of(context.settings)
+        points = propose_points(space, tried, start, count, rng)
         if not points:
             return Proposal(source=None, reason="space_exhausted")
         return Proposal(
@@ -78,12 +80,6 @@ class Tune:
 
 
 TUNE = Tune()
-
-
-def batch_size(context: OperatorContext) -> int:
-    """Return the setting "configurations": points in a batch, at least 1, by default 4."""
-    setting = context.settings.get("configurations", _DEFAULT_CONFIGURATIONS)
-    return max(1, setting) if isinstance(setting, int) else _DEFAULT_CONFIGURATIONS
 
 
 def propose_points(

@@ -6,6 +6,8 @@ Source: cpu_evaluator.md section 4: in 60 A/A runs of six kernels every 99 % int
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from archives.candidate import Candidate
 from archives.evaluation import Status
 from evaluator.evaluator import EvaluationRequest
@@ -13,11 +15,25 @@ from evaluator.referee.referee import Referee
 from evaluator.referee.timing import noise_floor
 from problems.problem import Problem, Scale
 
-__all__ = ["measure_noise_floor"]
+__all__ = ["Noise", "measure_noise"]
 
 RUNS = 3
 UNSTABLE_FLOOR = 0.05
 """Floor of a host that was too busy to be measured: claims below it would mean nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Noise:
+    """How noisy a host is.
+
+    Attributes:
+        floor: Relative speedup below which nothing is to be claimed, at least 0.015.
+        noisy: Whether the host was too busy to be measured, so that the floor is assumed.
+    """
+
+    floor: float
+    noisy: bool
+
 
 _SOURCE = """
 import torch
@@ -38,14 +54,11 @@ def get_init_inputs():
 """
 
 
-def measure_noise_floor(referee: Referee) -> float:
+def measure_noise(referee: Referee) -> Noise:
     """Time a kernel against itself a few times.
 
     Args:
         referee: Started.
-
-    Returns:
-        The relative speedup below which nothing is to be claimed, at least 0.015.
     """
     problem = Problem(
         level=0, id=1, name="A/A", family="calibration", scale=Scale.CUSTOM, source=_SOURCE
@@ -54,5 +67,6 @@ def measure_noise_floor(referee: Referee) -> float:
     request = EvaluationRequest(problem=problem, candidate=candidate)
     verdicts = [referee.evaluate(request) for _ in range(RUNS)]
     floor = noise_floor([v.speedup for v in verdicts if v.speedup is not None])
-    stable = all(verdict.status is Status.OK for verdict in verdicts)
-    return floor if stable else max(floor, UNSTABLE_FLOOR)
+    if all(verdict.status is Status.OK for verdict in verdicts):
+        return Noise(floor=floor, noisy=False)
+    return Noise(floor=max(floor, UNSTABLE_FLOOR), noisy=True)

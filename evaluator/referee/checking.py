@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from archives.evaluation import Status
 from evaluator.referee.candidate_process import CandidateProcess, Outputs
 from evaluator.referee.correctness import Turn, compare, mismatch_of_spec
+from evaluator.referee.draws import CheckSet
 from evaluator.referee.failure import CandidateFailed
-from evaluator.referee.session import CheckSet, Session
+from evaluator.referee.session import Session
 
 __all__ = ["Accuracy", "check"]
 

@@ -5,8 +5,8 @@ still holds the bytes cannot change them between two tests.
 
 Covered: shape, dtype, NaN and infinity masks, the root mean
 square error and the largest error, both relative to the root mean square (RMS) of the expected
-output. Integer and boolean outputs must be equal; an index output that differs only because two
-values tie is rejected too, since an index alone does not tell a tie from a mistake.
+output. Integer and boolean outputs must be equal, but for indices of tied values where the values
+are at hand (`indices`).
 Not covered: an error smaller than the bound in each of the hidden input distributions.
 """
 
@@ -16,12 +16,14 @@ import math
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from archives.evaluation import Status
 from evaluator.referee.arrays import Array, filled, is_float, narrow
+from evaluator.referee.indices import Indices
 
 __all__ = [
     "Bound",
@@ -42,6 +44,8 @@ Turn = AbstractContextManager[object]
 """Entered for each chunk: holds a comparing thread back while another thread's clock runs."""
 
 NO_TURN: Turn = nullcontext()
+
+Floats = NDArray[np.floating[Any]]
 
 CHUNK = 65536
 ERROR_FACTOR = 16.0
@@ -211,9 +215,7 @@ class _Tally:
             self.first_wrong = start + int(np.argmax(wrong))
         self.wrong += count
 
-    def add_errors(
-        self, error: NDArray[np.float64], squares: float, exact: NDArray[np.float64], start: int
-    ) -> None:
+    def add_errors(self, error: Floats, squares: float, exact: Floats, start: int) -> None:
         self.squares += squares
         worst = max(float(error.max()), -float(error.min()))
         if worst > self.worst:
@@ -241,7 +243,7 @@ class _Tally:
         )
 
 
-def _squares(values: NDArray[np.float64]) -> float:
+def _squares(values: Floats) -> float:
     """Sum of squares; not by BLAS, whose threads would disturb what is being timed."""
     return float(np.einsum("i,i->", values, values))
 
@@ -272,29 +274,42 @@ def deviation(
     if not is_float(got.dtype):
         for start in range(0, numel, CHUNK):
             with turn:
-                tally.add_wrong(got.chunk(start, CHUNK) != exact.chunk(start, CHUNK), start)
+                tally.add_wrong(_unequal(got, exact, start), start)
         tally.counted = 1
         return tally.result(numel)
-    buffer = np.empty(min(CHUNK, numel), dtype=np.float64)
+    # Two float32 outputs are compared in float32: their difference is exact where they are close.
+    both_single = got.dtype == exact.dtype == "float32"
+    size = min(CHUNK, numel)
+    buffer: Floats = np.empty(size, np.float32) if both_single else np.empty(size, np.float64)
     for start in range(0, numel, CHUNK):
         with turn:
             _add_chunk(tally, (got, exact, own), start, buffer)
     return tally.result(numel)
 
 
+def _unequal(got: Array, exact: Array, start: int) -> NDArray[np.bool_]:
+    """Which elements of a chunk are wrong: unequal, and no index of a tied value either."""
+    values = got.chunk(start, CHUNK)
+    wrong: NDArray[np.bool_] = values != exact.peek(start, CHUNK)
+    if isinstance(exact, Indices) and wrong.any():
+        (at,) = np.nonzero(wrong)
+        wrong[at] = ~exact.tied(start + at, values[at])
+    return wrong
+
+
 def _add_chunk(
-    tally: _Tally, arrays: tuple[Array, Array, Array], start: int, buffer: NDArray[np.float64]
+    tally: _Tally, arrays: tuple[Array, Array, Array], start: int, buffer: Floats
 ) -> None:
     got, exact, _ = arrays
     values = narrow(got, start, CHUNK)
     wanted = exact.peek(start, CHUNK) if exact.dtype == "float64" else narrow(exact, start, CHUNK)
     error = buffer[: len(values)]
     with np.errstate(invalid="ignore", over="ignore"):
-        np.subtract(values, wanted, out=error, dtype=np.float64)
+        np.subtract(values, wanted, out=error, dtype=error.dtype)
         squares = _squares(error)
     # A finite sum of squares means that every element is finite: the common case.
     if math.isfinite(squares):
-        tally.add_errors(error, squares, np.asarray(wanted, dtype=np.float64), start)
+        tally.add_errors(error, squares, cast("Floats", wanted), start)
     else:
         _add_special(tally, values.astype(np.float64), arrays, start)
 

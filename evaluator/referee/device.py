@@ -13,6 +13,7 @@ import platform
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
@@ -20,7 +21,7 @@ from pathlib import Path
 
 from archives.evaluation import DeviceFingerprint
 
-__all__ = ["CoreSets", "core_sets", "fingerprint", "memory_bytes"]
+__all__ = ["CoreSets", "core_sets", "fingerprint", "installed_version", "memory_bytes"]
 
 KEPT_FREE = 2
 """Cores kept for builds, referee and engine where there are more than two."""
@@ -57,12 +58,52 @@ def core_sets(available: tuple[int, ...] | None = None) -> CoreSets:
     return CoreSets(timed=cores[:-kept], other=cores[-kept:])
 
 
-def memory_bytes() -> int:
-    """Return the memory that can be had without swapping, in bytes."""
-    for line in Path("/proc/meminfo").read_text().splitlines():
+def memory_bytes(proc: Path = Path("/proc"), groups: Path = Path("/sys/fs/cgroup")) -> int:
+    """Return the memory that can be had without swapping, in bytes.
+
+    That is what the host has available, or less where a control group of this process, or one
+    above it, is limited; pages of files that nobody uses count as available.
+
+    Args:
+        proc: Where the kernel's files on processes are.
+        groups: Where control groups are mounted.
+    """
+    available = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES")
+    for line in (proc / "meminfo").read_text().splitlines():
         if line.startswith("MemAvailable:"):
-            return int(line.split()[1]) * 1024
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES")
+            available = int(line.split()[1]) * 1024
+    return max(min([available, *_group_rooms(proc, groups)]), 0)
+
+
+def _group_rooms(proc: Path, groups: Path) -> Iterator[int]:
+    """Bytes that each limited control group above this process leaves."""
+    for line in _text(proc / "self" / "cgroup").splitlines():
+        _, controllers, name = line.split(":", 2)
+        if not controllers:
+            root, limit, usage = groups, "memory.max", "memory.current"
+        elif "memory" in controllers.split(","):
+            root = groups / "memory"
+            limit, usage = "memory.limit_in_bytes", "memory.usage_in_bytes"
+        else:
+            continue
+        # Inside a container the name may be the host's: only its root is there then.
+        inner = root / name.lstrip("/")
+        for folder in (inner, *(parent for parent in inner.parents if parent.is_relative_to(root))):
+            highest, used = _text(folder / limit).strip(), _text(folder / usage).strip()
+            if highest.isdecimal() and used.isdecimal():
+                yield int(highest) - int(used) + _idle_file_bytes(folder / "memory.stat")
+
+
+def _idle_file_bytes(stat: Path) -> int:
+    values = dict(line.split(" ", 1) for line in _text(stat).splitlines())
+    return int(values.get("total_inactive_file", values.get("inactive_file", "0")))
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text()
+    except OSError:
+        return ""
 
 
 @lru_cache(maxsize=8)
@@ -72,8 +113,8 @@ def fingerprint(threads: int) -> DeviceFingerprint:
     cores = os.cpu_count() or 1
     versions = {
         "python": platform.python_version(),
-        "torch": _package("torch"),
-        "numpy": _package("numpy"),
+        "torch": installed_version("torch") or "none",
+        "numpy": installed_version("numpy") or "none",
         "compiler": _compiler(),
         "os": f"{platform.system()} {platform.release()}",
     }
@@ -94,11 +135,12 @@ def _model_name() -> str:
     return platform.processor() or platform.machine()
 
 
-def _package(name: str) -> str:
+def installed_version(package: str) -> str | None:
+    """Return the version of an installed distribution; None where it is missing."""
     try:
-        return version(name)
+        return version(package)
     except PackageNotFoundError:
-        return "none"
+        return None
 
 
 def _compiler() -> str:

@@ -7,6 +7,9 @@ That is sound: contents never leave the referee and the workers, a verdict tells
 and every candidate runs in fresh processes that see nothing of earlier ones, so no candidate can
 know what it will meet; and what is reported rests on a verification.
 
+A problem whose sets would take too much memory has room for one check set. It is drawn anew, each
+time from a new seed, for every set that a candidate meets, and one candidate is judged at a time.
+
 A *timed set* is met once: `mix` fills it with contents never seen before for each leg, at an
 offset that changes by multiples of 64 bytes.
 """
@@ -15,7 +18,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -91,37 +94,56 @@ class MemoryPlan:
         set_bytes: One input set.
         own_bytes: The outputs of one set in the problem's precision.
         exact_bytes: The same in float64.
-        num_checks: Check sets of the search; a verification has as many of its own.
         num_timed: Timed sets.
+        in_turn: Whether check sets are drawn one after the other into one place. Else all lie
+            side by side, those of a verification behind those of the search.
     """
 
     set_bytes: int
     own_bytes: int
     exact_bytes: int
-    num_checks: int
     num_timed: int
+    in_turn: bool = False
 
     @classmethod
-    def of(cls, inputs: Sequence[ValueSpec], outputs: Sequence[ValueSpec]) -> MemoryPlan:
-        """Plan for a problem's inputs and outputs."""
+    def of(
+        cls, inputs: Sequence[ValueSpec], outputs: Sequence[ValueSpec], room_bytes: int
+    ) -> MemoryPlan:
+        """Plan for a problem's inputs and outputs.
+
+        Args:
+            inputs: Specs of one input set.
+            outputs: Specs of its outputs.
+            room_bytes: From how much memory on check sets are drawn in turn.
+        """
         set_bytes = max(layout(inputs)[1], ALIGNMENT_BYTES)
-        return cls(
+        plan = cls(
             set_bytes=set_bytes,
             own_bytes=output_bytes(outputs),
             exact_bytes=output_bytes(outputs, exact=True),
-            num_checks=len(CHECK_PLAN),
             num_timed=min(max(POOL_BYTES // set_bytes, MIN_TIMED_SETS), MAX_TIMED_SETS),
         )
+        return replace(plan, in_turn=plan.total_bytes > room_bytes)
+
+    @property
+    def num_places(self) -> int:
+        """Check sets that there is room for."""
+        return 1 if self.in_turn else 2 * len(CHECK_PLAN)
+
+    @property
+    def num_candidates(self) -> int:
+        """Candidates that may be judged at a time."""
+        return 1 if self.in_turn else 2
 
     @property
     def inputs_bytes(self) -> int:
         """Size of the shared file of inputs."""
-        return 2 * self.num_checks * self.set_bytes + self.num_timed * self._timed_stride
+        return self.num_places * self.set_bytes + self.num_timed * self._timed_stride
 
     @property
     def expected_bytes(self) -> int:
         """Size of the shared file of expected outputs."""
-        return 2 * self.num_checks * (self.own_bytes + self.exact_bytes) + self.own_bytes
+        return self.num_places * (self.own_bytes + self.exact_bytes) + self.own_bytes
 
     @property
     def outputs_bytes(self) -> int:
@@ -130,8 +152,9 @@ class MemoryPlan:
 
     @property
     def total_bytes(self) -> int:
-        """Shared memory of a session with two candidates at a time."""
-        return self.inputs_bytes + self.expected_bytes + 2 * self.outputs_bytes
+        """Shared memory of a session with its candidates."""
+        outputs = self.num_candidates * self.outputs_bytes
+        return self.inputs_bytes + self.expected_bytes + outputs
 
     def check_base(self, number: int) -> int:
         """Base of a check set; those of a verification follow those of the search."""
@@ -145,7 +168,7 @@ class MemoryPlan:
     @property
     def timed_expected_at(self) -> int:
         """Where the reference writes the output of a timed call."""
-        return 2 * self.num_checks * (self.own_bytes + self.exact_bytes)
+        return self.num_places * (self.own_bytes + self.exact_bytes)
 
     @property
     def _timed_stride(self) -> int:
@@ -158,7 +181,7 @@ class MemoryPlan:
             count: How many, at most `num_timed`.
             rng: Source of the choice.
         """
-        start = 2 * self.num_checks * self.set_bytes
+        start = self.num_places * self.set_bytes
         slots = rng.permutation(self.num_timed)[:count]
         shifts = rng.integers(0, SHIFT_STEPS, size=count)
         return [

@@ -20,6 +20,7 @@ from evaluator.referee.bench import Bench
 from evaluator.referee.deadlines import Deadlines
 from evaluator.referee.device import CoreSets, core_sets, fingerprint, memory_bytes
 from evaluator.referee.failure import CandidateFailed
+from evaluator.referee.in_turn import SetsInTurn
 from evaluator.referee.inputs import RENEWAL
 from evaluator.referee.ladder import climb, require_screened
 from evaluator.referee.scheduling import thread_settings
@@ -55,7 +56,8 @@ class Referee:
             cores: Which cores are timed; by default as `core_sets` divides them.
             deadlines: How long each step may take.
             gate: The host's timing gate.
-            session_bytes: Shared memory for open problems together.
+            session_bytes: Shared memory for open problems together; a problem that would take
+                more on its own has its check sets drawn in turn.
             candidate_bytes: Memory of one candidate; by default a quarter of what is free.
         """
         deadlines = deadlines or Deadlines()
@@ -67,7 +69,9 @@ class Referee:
             candidate_bytes=candidate_bytes or min(max(memory_bytes() // 4, GIB), 8 * GIB),
             spawner=Spawner(deadlines, cores.other),
         )
+        self._session_bytes = session_bytes
         self._sessions = Sessions(self._open_session, session_bytes)
+        self._graphs: dict[str, OperatorGraph] = {}
 
     @property
     def device(self) -> DeviceFingerprint:
@@ -88,12 +92,18 @@ class Referee:
         self._bench.spawner.close()
 
     def graph(self, problem: Problem) -> OperatorGraph:
-        """Trace a problem's reference in a process of its own.
+        """Trace a problem's reference in a process of its own; once for each problem.
 
         Raises:
             ProblemError: It does not load or cannot be traced.
             EvaluatorError: The process failed.
         """
+        graph = self._graphs.get(problem.key)
+        if graph is None:
+            graph = self._graphs[problem.key] = self._trace(problem)
+        return graph
+
+    def _trace(self, problem: Problem) -> OperatorGraph:
         bench = self._bench
         plan = WorkerPlan(
             role="trace",
@@ -137,14 +147,26 @@ class Referee:
 
     def _open_session(self, problem: Problem) -> Session:
         bench = self._bench
+        graph: OperatorGraph | None
+        try:
+            graph = self.graph(problem)
+        except ProblemError:
+            # What cannot be traced may run all the same; if not, the session says why.
+            graph = None
         with bench.gate.exclusive():
-            return Session(problem, bench.spawner, bench.cores, bench.deadlines)
+            return Session(
+                problem, graph, bench.spawner, bench.cores, bench.deadlines, self._session_bytes
+            )
 
     def _judge(
         self, session: Session, request: EvaluationRequest, findings: Findings
     ) -> tuple[Ratio, int]:
         """Draw or take the check sets, the source being frozen by now, and climb."""
         bench = self._bench
+        if session.memory.in_turn:
+            # One candidate at a time: its sets have one place in memory.
+            with session.verification_lock:
+                return climb(bench, session, SetsInTurn(session, bench.gate), request, findings)
         if request.purpose is Purpose.VERIFY:
             # One verification of a problem at a time: its sets have one place in memory.
             with session.verification_lock:

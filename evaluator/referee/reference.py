@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from time import perf_counter
-from typing import Any
+from typing import Any, TypeVar
 
 from evaluator.referee.deadlines import Deadlines
 from evaluator.referee.spawner import Worker
@@ -13,6 +13,8 @@ from problems.errors import ProblemError, WorkerDied, WorkerTimeout
 from problems.problem import Problem
 
 __all__ = ["OpenedProblem", "ReferenceWorker"]
+
+T = TypeVar("T")
 
 
 class OpenedProblem:
@@ -57,9 +59,14 @@ class ReferenceWorker:
         """Prepare what `mix` draws from."""
         self._ask("stock", seed=seed, sets=sets)
 
-    def mix(self, bases: Sequence[int], seed: int) -> None:
-        """Fill sets with contents that nobody has seen."""
-        self._ask("mix", bases=list(bases), seed=seed)
+    def begin_mix(self, bases: Sequence[int], seed: int) -> None:
+        """Start to fill sets with contents that nobody has seen; `finish_mix` waits for them."""
+        self.worker.resume()
+        self._post("mix", bases=list(bases), seed=seed)
+
+    def finish_mix(self) -> None:
+        """Wait until the sets are filled."""
+        self._accepted("mix", self._answer("mix"))
 
     def weights(self, seed: int | None) -> None:
         """Publish parameters and buffers: redrawn, or as constructed for None."""
@@ -88,10 +95,22 @@ class ReferenceWorker:
         return _specs(self._ask("ship", call=call, at=at)["outputs"])
 
     def _ask(self, op: str, **fields: object) -> dict[str, Any]:
-        label = self._problem.label
         self.worker.resume()
+        self._post(op, **fields)
+        return self._accepted(op, self._answer(op))
+
+    def _post(self, op: str, **fields: object) -> None:
+        deadline = self._deadlines.problem_s
+        self._guarded(op, lambda: self.worker.post(op, deadline, **fields))
+
+    def _answer(self, op: str) -> dict[str, Any]:
+        return self._guarded(op, lambda: self.worker.answer(op, self._deadlines.problem_s))
+
+    def _guarded(self, op: str, exchange: Callable[[], T]) -> T:
+        """Do something on the channel, whose end says something about the problem."""
+        label = self._problem.label
         try:
-            reply = self.worker.request(op, self._deadlines.problem_s, **fields)
+            return exchange()
         except ChannelClosed as error:
             code = self.worker.end(patience_s=1.0)
             raise WorkerDied(
@@ -103,6 +122,9 @@ class ReferenceWorker:
                 f"the reference of problem {label} took over {self._deadlines.problem_s:.0f} s "
                 f"in step {op!r}: reduce its sizes"
             ) from error
+
+    def _accepted(self, op: str, reply: dict[str, Any]) -> dict[str, Any]:
+        label = self._problem.label
         if not reply["ok"]:
             log = " ".join(str(reply.get("log", "")).split())
             reason = reply.get("reason", "no reason")

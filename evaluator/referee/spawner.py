@@ -80,9 +80,24 @@ class Worker:
             ChannelClosed: The process ended or closed its channel.
             WorkerTimeout: The reply was not there in time.
         """
+        self.post(op, timeout_s, **fields)
+        return self.answer(op, timeout_s)
+
+    def post(self, op: str, timeout_s: float, **fields: object) -> None:
+        """Send a request whose reply is fetched later, by `answer`.
+
+        Raises:
+            FrameError: Something came back before it.
+            ChannelClosed: The process ended or closed its channel.
+            WorkerTimeout: The process did not read it in time.
+        """
         if self._channel.pending():
             raise FrameError(f"a reply was there before the request {op!r}")
-        reply = self._channel.request({"op": op, **fields}, timeout_s=timeout_s)
+        self._channel.send({"op": op, **fields}, timeout_s=timeout_s)
+
+    def answer(self, op: str, timeout_s: float) -> dict[str, Any]:
+        """Wait for the reply to the request that was posted; raises as `request`."""
+        reply = self._channel.receive(timeout_s=timeout_s)
         if not isinstance(reply.get("ok"), bool):
             raise FrameError(f"the reply to {op!r} says neither yes nor no")
         return reply
@@ -279,6 +294,7 @@ def _spawn_message(plan: WorkerPlan, scratch: Path) -> dict[str, Any]:
         "memory": [memory.name for memory in plan.memory],
         "build": str(plan.build) if plan.build else None,
         "build_writable": plan.build_writable,
+        "populate": plan.timed,
     }
 
 

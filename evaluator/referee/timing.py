@@ -35,6 +35,7 @@ MIN_LEG_MS = 5.0
 """A shorter leg drowns in the round trip's own noise (80-100 us a round trip)."""
 MAX_LEG_MS = 50.0
 """A reference much slower than the candidate need not run as often as the candidate could."""
+MIN_TRIMMED_BLOCKS = 4
 MIN_CALLS = 2
 """With one call a leg, a kept output buffer would never be seen overwritten."""
 LEAST_NOISE_FLOOR = 0.015
@@ -74,7 +75,10 @@ class Ratio:
 
     Attributes:
         speedup: Median over blocks of reference time over candidate time.
-        interval: Its 99 % interval; with fewer than 8 blocks, the range of the blocks.
+        interval: Its 99 % interval; with fewer than 14 blocks, the range of the blocks.
+        width: Upper over lower bound of the interval, >= 1; where that is the range of the
+            blocks, without the lowest and the highest one, since one disturbed block moves the
+            range but not the median.
         latency_ms: Median candidate time of a call.
         reference_ms: Median reference time of a call.
         num_blocks: Blocks that counted.
@@ -85,11 +89,7 @@ class Ratio:
     latency_ms: float
     reference_ms: float
     num_blocks: int
-
-    @property
-    def width(self) -> float:
-        """Upper over lower bound of the interval, >= 1."""
-        return self.interval.high / self.interval.low
+    width: float
 
 
 def estimate(blocks: Sequence[Block]) -> Ratio:
@@ -103,12 +103,15 @@ def estimate(blocks: Sequence[Block]) -> Ratio:
     """
     ratios = sorted(block.log_ratio for block in blocks)
     low, high = _ranks(len(ratios))
+    is_range = high - low == len(ratios) - 1 and len(ratios) >= MIN_TRIMMED_BLOCKS
+    inner = ratios[1:-1] if is_range else ratios[low : high + 1]
     return Ratio(
         speedup=math.exp(median(ratios)),
         interval=Interval(low=math.exp(ratios[low]), high=math.exp(ratios[high])),
         latency_ms=median(t for block in blocks for t in block.candidate_ms),
         reference_ms=median(t for block in blocks for t in block.reference_ms),
         num_blocks=len(ratios),
+        width=math.exp(inner[-1] - inner[0]),
     )
 
 

@@ -28,7 +28,11 @@ class Leg:
     def run(
         self, forward: Callable[..., object], arguments: Sequence[Sequence[object]]
     ) -> dict[str, Any]:
-        """Call once per argument list and keep the outputs; nothing else happens meanwhile."""
+        """Call once per argument list and keep the outputs; nothing else happens meanwhile.
+
+        The last leg's outputs go first: their memory, whose pages are there, serves again.
+        """
+        self.clear()
         outputs: list[object] = []
         keep = outputs.append
         gc.disable()

@@ -129,6 +129,7 @@ def _order_of(request: dict[str, Any], cpus: Sequence[int]) -> WorkerOrder:
     return WorkerOrder(
         role=role,
         memory=request["memory"],
+        populate=bool(request.get("populate", False)),
         limits=Limits(
             cpus=request["cpus"],
             threads=request["threads"],

@@ -18,6 +18,8 @@ __all__ = ["poisoned"]
 _PERTURB, _PERTURB_BYTE = -6, 0x01
 """malloc.h's M_PERTURB; new blocks are filled with the byte's complement: -1.7e38 in float32."""
 _BLOCKS = 4
+_CACHED_BYTES = 1 << 20
+"""Larger blocks than this the C library does not keep apart."""
 _POISON_BYTE = 0xFF
 """Every floating-point format reads as NaN, every integer as -1."""
 
@@ -31,7 +33,7 @@ def poisoned(sizes: Sequence[int]) -> Iterator[None]:
     """
     blocks = []
     for size in sizes:
-        for _ in range(_BLOCKS):
+        for _ in range(_BLOCKS if size <= _CACHED_BYTES else 0):
             block = torch.empty(size, dtype=torch.uint8)
             blocks.append(block.fill_(_POISON_BYTE))
     blocks.clear()

@@ -31,16 +31,18 @@ class Memory:
     Args:
         descriptor: The file; closed once it is mapped for good.
         private: Map it private at its present size, for good; else shared, following its size.
+        populate: Make the pages of a private mapping present at once.
     """
 
-    def __init__(self, descriptor: int, *, private: bool) -> None:
+    def __init__(self, descriptor: int, *, private: bool, populate: bool = False) -> None:
         self._descriptor: int | None = descriptor
         self._address = 0
         self._size = 0
         if private:
             size = os.fstat(descriptor).st_size
             if size:
-                self._address, self._size = map_private(descriptor, size), size
+                self._address = map_private(descriptor, size, populate=populate)
+                self._size = size
             self._release()
 
     def map_for_good(self) -> None:

@@ -36,11 +36,13 @@ class WorkerOrder:
         role: A key of `MEMORY_OF_ROLE`.
         limits: What the worker may use.
         memory: Names of the shared memories, in the order of their descriptors.
+        populate: Make the pages of private memories present at once.
     """
 
     role: str
     limits: Limits
     memory: Sequence[str]
+    populate: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +99,8 @@ def _map_memory(order: WorkerOrder, descriptors: Sequence[int]) -> dict[str, Mem
     memory = {}
     for name, descriptor in zip(order.memory, descriptors, strict=True):
         candidate = order.role == "candidate"
-        memory[name] = Memory(descriptor, private=candidate and name != "outputs")
+        private = candidate and name != "outputs"
+        memory[name] = Memory(descriptor, private=private, populate=order.populate)
         if candidate and name == "outputs":
             memory[name].map_for_good()
     return memory

@@ -15,10 +15,11 @@ from evokernel.cli.reading import (
     LevelOption,
     console,
     evaluation_json,
+    no_verdict_json,
     print_json,
 )
 from evokernel.cli.show import describe_evaluation
-from problems.errors import ConfigError, EvaluatorError
+from problems.errors import ConfigError, EvaluatorError, ProblemError
 
 if TYPE_CHECKING:
     from archives.evaluation import Evaluation
@@ -41,7 +42,9 @@ def evaluate(
     id: IdOption = None,
     scale: Annotated[
         BundledScale | None,
-        typer.Option(help="Sizes of the bundled problem. Default: small, for a CPU."),
+        typer.Option(
+            help="Sizes of the bundled problem. Default: official on a GPU, small on a CPU."
+        ),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -51,22 +54,29 @@ def evaluate(
     """
     import asyncio
 
+    from evokernel.origins import located
+    from evokernel.verdict import judge_once
+
     problem, source = _read(files, level, id, scale)
+    about = {
+        "level": problem.level,
+        "id": problem.id,
+        "name": problem.name,
+        "scale": problem.scale.value,
+    }
     try:
-        evaluation = asyncio.run(_judge(problem, source))
+        evaluation = asyncio.run(judge_once(problem, source))
+    except ProblemError as error:
+        if problem.level:
+            raise
+        raise ProblemError(located(problem, str(error), files[0])) from error
     except EvaluatorError as error:
+        if as_json:
+            print_json({**no_verdict_json(str(error)), **about})
         typer.echo(f"evokernel: no verdict: {error}", err=True)
         raise typer.Exit(_NO_VERDICT) from None
     if as_json:
-        print_json(
-            {
-                **evaluation_json(evaluation),
-                "level": problem.level,
-                "id": problem.id,
-                "name": problem.name,
-                "scale": problem.scale.value,
-            }
-        )
+        print_json({**evaluation_json(evaluation), **about})
     else:
         out = console()
         out.print(f"[bold]{escape(problem.label)}[/bold], {problem.scale} scale")
@@ -80,6 +90,7 @@ def evaluate(
 def _read(
     files: list[Path], level: int | None, id: int | None, scale: BundledScale | None
 ) -> tuple[Problem, str]:
+    from evokernel.devices import default_scale, device_kind
     from problems.catalogue import load_level
     from problems.loaders import load_file
     from problems.problem import Scale
@@ -100,7 +111,8 @@ def _read(
             "eval of a bundled problem expects --level, --id and one file, the CANDIDATE; got "
             f"--level {level}, --id {id} and {len(files)} files"
         )
-    (problem,) = load_level(level, Scale(scale.value) if scale else Scale.SMALL, [id])
+    sizes = Scale(scale.value) if scale else default_scale(device_kind("auto"))
+    (problem,) = load_level(level, sizes, [id])
     return problem, _text(files[0])
 
 
@@ -114,25 +126,6 @@ def _text(path: Path) -> str:
         raise ConfigError(
             f"the candidate {path} is not UTF-8 text ({error.reason} at byte {error.start})"
         ) from error
-
-
-async def _judge(problem: Problem, source: str) -> Evaluation:
-    from archives.candidate import Candidate
-    from evaluator.evaluator import EvaluationRequest, Purpose
-    from evaluator.local import LocalEvaluator
-
-    evaluator = LocalEvaluator()
-    await evaluator.start()
-    try:
-        return await evaluator.evaluate(
-            EvaluationRequest(
-                problem=problem,
-                candidate=Candidate.of(problem.key, source),
-                purpose=Purpose.VERIFY,
-            )
-        )
-    finally:
-        await evaluator.close()
 
 
 def _exit_code(evaluation: Evaluation) -> int:

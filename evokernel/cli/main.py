@@ -31,6 +31,7 @@ COMMANDS = (
     ("export", "evokernel.cli.export:export"),
     ("eval", "evokernel.cli.eval:evaluate"),
     ("problems", "evokernel.cli.problems:problems"),
+    ("roofline", "evokernel.cli.roofline:roofline"),
     ("doctor", "evokernel.cli.doctor:doctor"),
 )
 """(name, "module:attribute"): a function that is the command, or a `typer.Typer` of several."""

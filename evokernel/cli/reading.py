@@ -26,6 +26,7 @@ __all__ = [
     "evaluation_json",
     "find_candidate",
     "find_problem",
+    "no_verdict_json",
     "number",
     "open_run",
     "print_json",
@@ -135,6 +136,25 @@ def evaluation_json(evaluation: Evaluation) -> dict[str, Any]:
         "cost_s": evaluation.cost_s,
         "log": evaluation.log,
     }
+
+
+def no_verdict_json(log: str) -> dict[str, Any]:
+    """Return what the command `eval` promises, for the case that nothing was found out.
+
+    Args:
+        log: Why there is no verdict.
+    """
+    promised = (
+        "status",
+        "reason",
+        "rung",
+        "speedup",
+        "speedup_low",
+        "latency_ms",
+        "reference_ms",
+        "own_kernel_share",
+    )
+    return {**dict.fromkeys(promised), "log": log}
 
 
 def print_json(data: object) -> None:

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 __all__ = ["print_report", "report"]
 
+_REDUCED = ("small", "tiny")
+
 
 def report(run: RunArgument, as_json: JsonOption = False) -> None:
     """Print what a run reached: fast_p, geometric means, each problem, each operator."""
@@ -54,8 +56,12 @@ def _headline(report: Report) -> str:
         f"[bold]{report.name}[/bold] ({report.state}): [bold]{round(sure * counted)} of {counted}"
         f"[/bold] problems surely faster with a kernel of their own, geometric mean "
         f"[bold]{number(report.matched.geomean_with_fallback)}x[/bold] over all with fallback, "
-        f"{number(report.matched.geomean_correct)}x over correct ones"
+        + _over_correct(report.matched.geomean_correct)
     )
+
+
+def _over_correct(mean: float | None) -> str:
+    return "no correct candidate yet" if mean is None else f"{mean:.2f}x over correct ones"
 
 
 def _circumstances(report: Report) -> list[str]:
@@ -66,8 +72,16 @@ def _circumstances(report: Report) -> list[str]:
         f"{report.counts.attempts} attempts, {report.counts.evaluations} evaluations, "
         f"{report.counts.verifications} verifications",
     ]
-    if report.device is not None and report.device.kind == "cpu" and report.scale != "official":
-        lines.append("CPU numbers on reduced sizes are not KernelBench numbers.")
+    if report.noisy:
+        lines.append(
+            "The host was too noisy to calibrate: a noise floor of "
+            f"{report.noise_floor:.0%} is assumed."
+        )
+    if report.counts.unstable:
+        lines.append(f"Without a verdict because the host was too noisy: {report.counts.unstable}.")
+    if report.device is not None and report.device.kind == "cpu":
+        sizes = " on reduced sizes" if report.scale in _REDUCED else ""
+        lines.append(f"CPU numbers{sizes} are not KernelBench numbers.")
     left_out, skipped = report.count("degenerate"), report.count("skipped")
     if left_out:
         lines.append(f"Left out of the figures because degenerate: {left_out}.")

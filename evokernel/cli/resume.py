@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import typer
 
 from evokernel.cli.reading import RunArgument
@@ -10,12 +12,30 @@ from evokernel.cli.sitting import conduct
 __all__ = ["resume"]
 
 
-def resume(run: RunArgument) -> None:
-    """Go on with a run after Ctrl-C, a crash or a spent budget; to the same end."""
+def resume(
+    run: RunArgument,
+    generations: Annotated[
+        int | None, typer.Option(help="New number of generations of the run.")
+    ] = None,
+    max_minutes: Annotated[
+        float | None, typer.Option(help="New limit in minutes, counted from now.")
+    ] = None,
+    max_evaluations: Annotated[
+        int | None,
+        typer.Option(help="New limit of candidates to measure, those of before included."),
+    ] = None,
+) -> None:
+    """Go on with a run after Ctrl-C, a crash or a spent budget; to the same end.
+
+    New limits take the place of the run's own and are stored with it.
+    """
     from evokernel.launch import reopen
 
-    store, plan = reopen(run)
+    changes = {
+        "search.generations": generations,
+        "budget.max_minutes": max_minutes,
+        "budget.max_evaluations": max_evaluations,
+    }
+    store, plan = reopen(run, changes)
     with store:
-        for complaint in plan.complaints:
-            typer.echo(f"evokernel: left out: {complaint}", err=True)
         conduct(store, plan)

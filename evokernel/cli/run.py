@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 __all__ = ["run"]
 
+_LABELS_SHOWN = 8
+
 
 def run(
     level: Annotated[int | None, typer.Option(help="Level of the problems, such as 1.")] = None,
@@ -37,11 +39,12 @@ def run(
         list[str] | None,
         typer.Option("--set", help="One setting, such as search.islands=6; repeatable."),
     ] = None,
-    config: Annotated[
-        Path | None, typer.Option(help="TOML file with settings, read over the preset.")
-    ] = None,
     seeds: Annotated[
         Path | None, typer.Option(help="Folder of human kernels to start from.")
+    ] = None,
+    from_run: Annotated[
+        Path | None,
+        typer.Option("--from", help="Folder of another run, whose elites to start from."),
     ] = None,
     source: Annotated[
         Path | None, typer.Option(help="Folder of problems in KernelBench's layout.")
@@ -51,7 +54,9 @@ def run(
     ] = None,
     scale: Annotated[
         str | None,
-        typer.Option(help="Sizes: official, small or tiny. Default: small on a CPU."),
+        typer.Option(
+            help="Sizes: official, small or tiny. Default: official on a GPU, small on a CPU."
+        ),
     ] = None,
     device: Annotated[str | None, typer.Option(help="Where to measure: auto, cpu or cuda.")] = None,
     rng_seed: Annotated[
@@ -67,7 +72,7 @@ def run(
 ) -> None:
     """Search for kernels that beat the reference programs, and report what was found.
 
-    Values are looked for in the defaults, the preset, the file, --set, and the other options;
+    Values are looked for in the defaults, the preset, --set, and the other options;
     the last one found wins.
     """
     from evokernel.config import resolve
@@ -75,7 +80,6 @@ def run(
 
     resolved = resolve(
         preset=preset,
-        file=config,
         settings=settings or (),
         flags={
             "problems.level": level,
@@ -83,6 +87,7 @@ def run(
             "problems.source": _absolute(source),
             "problems.file": _absolute(problem_file),
             "problems.seeds": _absolute(seeds),
+            "problems.from_run": _absolute(from_run),
             "problems.scale": scale,
             "problems.device": device,
             "search.generations": generations,
@@ -106,15 +111,23 @@ def _absolute(path: Path | None) -> str | None:
     return None if path is None else str(path.resolve())
 
 
+def _labels(plan: Plan) -> str:
+    """The first problems by name, and how many more there are."""
+    shown = ", ".join(problem.label for problem in plan.problems[:_LABELS_SHOWN])
+    more = len(plan.problems) - _LABELS_SHOWN
+    return f"{shown} and {more} more" if more > 0 else shown
+
+
 def _describe(plan: Plan) -> str:
     search = plan.config.search
     kernels = sum(len(kernels) for kernels in plan.seeds.values())
     return "\n".join(
         (
-            f"problems     {len(plan.problems)} at {plan.scale} scale, on the CPU",
+            f"problems     {len(plan.problems)} at {plan.scale} scale, on {plan.device_words}: "
+            f"{_labels(plan)}",
             f"search       {search.mode}: {search.islands} islands, generation 0 and "
             f"{search.generations} more, {search.proposals} children each",
-            f"operators    {', '.join(plan.operators)}; {kernels} human kernels",
+            f"operators    {', '.join(plan.operators)}; {kernels} kernels to start from",
             f"attempts     at most {plan.num_attempts:,}",
             f"evaluations  at most {plan.num_evaluations:,}, and up to "
             f"{len(plan.problems) * plan.config.evaluation.verify_tries:,} verifications",

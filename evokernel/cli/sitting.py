@@ -23,13 +23,13 @@ def conduct(store: Store, plan: Plan) -> None:
     from evokernel.launch import sit
     from evokernel.progress import show_progress
     from evokernel.report import read_report
-    from problems.errors import EvaluatorError
+    from problems.errors import EvaluatorError, ProblemError
 
     hint = f"go on with: evokernel resume {store.folder}"
     count = len(plan.problems)
     typer.echo(
-        f"evokernel: {count} problem{'s' if count != 1 else ''} at {plan.scale} scale, on the CPU, "
-        f"kept in {store.folder}",
+        f"evokernel: {count} problem{'s' if count != 1 else ''} at {plan.scale} scale, on "
+        f"{plan.device_words}, kept in {store.folder}",
         err=True,
     )
     try:
@@ -41,6 +41,17 @@ def conduct(store: Store, plan: Plan) -> None:
         raise EvaluatorError(f"{error}; nothing recorded is lost, {hint}") from error
     for label, reason in ending.skipped:
         typer.echo(f"evokernel: skipped {label}: {reason}", err=True)
+    if len(ending.skipped) == count:
+        raise ProblemError("no problem of this run could be searched, the reasons are above")
     print_report(read_report(store), console())
     if ending.state is RunState.STOPPED:
+        hint += _new_limit(store, plan)
         typer.echo(f"evokernel: stopped because {ending.reason}; {hint}", err=True)
+
+
+def _new_limit(store: Store, plan: Plan) -> str:
+    """The option without which a resumed run would stop at once; "" where none is needed."""
+    limit = plan.config.budget.max_evaluations
+    if limit is None or store.counts().evaluations < limit:
+        return ""
+    return f" --max-evaluations {2 * limit}"

@@ -82,11 +82,6 @@ class Schedule:
         """Reductions of a row, in the order of the passes."""
         return tuple(number for group in self.passes for number in group)
 
-    @property
-    def kept_axes(self) -> frozenset[int]:
-        """All kept axes."""
-        return frozenset(axis for loop in self.loops if loop.kept for axis in loop.axes)
-
     def row_roots(self) -> tuple[int, ...]:
         """Terms that are wanted once for each row: outputs, updates, operands of totals."""
         roots = [placed.term for _, placed in self.computation.updates]

@@ -57,7 +57,12 @@ def test_without_a_measured_fact_there_is_no_cell() -> None:
 
 @pytest.mark.parametrize(
     ("names", "message"),
-    [((), "no axis"), (("launches", "colour"), "'colour' is unknown"), (("work", "work"), "twice")],
+    [
+        ((), "no axis"),
+        (("launches", "colour"), "'colour' is unknown"),
+        (("bytes",), "'bytes' is unknown"),
+        (("work", "work"), "twice"),
+    ],
 )
 def test_wrong_axes_are_refused_with_what_to_do(names: tuple[str, ...], message: str) -> None:
     with pytest.raises(ConfigError, match=message):

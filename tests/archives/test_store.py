@@ -1,101 +1,40 @@
+"""What goes into the store comes out of it."""
+
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
-from archives.attempt import Attempt, AttemptState, Slot
+from archives.attempt import AttemptState
 from archives.candidate import Candidate
 from archives.evaluation import (
     ConfigurationResult,
-    DeviceFingerprint,
     Evaluation,
-    Interval,
     Rung,
     Status,
 )
-from archives.grid import Addition, AddStatus, Elite, Grid, objective_of
 from archives.records import (
-    GenerationOutcome,
-    Insertion,
-    Migration,
-    OperatorTally,
     ProblemState,
     ProblemStatus,
     RunCounts,
-    RunRecord,
     RunState,
 )
 from archives.store import Store
 from problems.errors import StoreError
 from problems.graph import OperatorGraph
-from problems.problem import Problem, Scale
-
-RUN = RunRecord(
-    name="demo",
-    created="2026-01-02T03:04:05+00:00",
-    config_json='{"a": 1}',
-    rng_seed=2**127 + 1,
-    scale="small",
+from tests.archives.store_rows import (
+    DEVICE,
+    FAILURE,
+    RUN,
+    P,
+    Q,
+    at,
+    ok,
+    problem,
+    program,
+    proposal,
+    tell,
 )
-DEVICE = DeviceFingerprint(kind="cpu", name="X", uuid="u", threads=1, versions={"torch": "2.13"})
-FAILURE = Evaluation(status=Status.WRONG_VALUE, reason="wrong_value", log="off by one")
-
-
-def problem(number: int) -> Problem:
-    return Problem(
-        level=1,
-        id=number,
-        name=f"P{number}",
-        family="elementwise",
-        scale=Scale.TINY,
-        source=f"SIZE = {number}\nclass Model: ...\n",
-    )
-
-
-P = problem(1)
-Q = problem(2)
-
-
-def at(index: int, generation: int = 0, island: int = 0, key: str = P.key) -> Slot:
-    return Slot(problem=key, generation=generation, island=island, index=index)
-
-
-def program(number: int, block: int = 1, key: str = P.key) -> Candidate:
-    text = f"TUNE_PARAMS = {{'B': [1, 2, 4]}}\nCONFIG = {{'B': {block}}}\nNUMBER = {number}\n"
-    return Candidate.of(key, text)
-
-
-def ok(speedup: float, rung: Rung = Rung.TIME) -> Evaluation:
-    return Evaluation(
-        status=Status.OK,
-        rung=rung,
-        latency_ms=1 / speedup,
-        reference_ms=1.0,
-        speedup=speedup,
-        interval=Interval(low=speedup * 0.99, high=speedup * 1.01),
-        device=DEVICE,
-    )
-
-
-def proposal(slot: Slot, candidate: Candidate | None, *parents: Slot, **more: object) -> Attempt:
-    values: dict[str, object] = {"operator": "tune", "note": "B 1 -> 2", **more}
-    held = None if candidate is None else candidate.id
-    return Attempt(slot=slot, parents=parents, candidate=held, **values)  # type: ignore[arg-type]
-
-
-def insertion(slot: Slot, candidate: Candidate, speedup: float, cell: int = 0) -> Insertion:
-    objective = objective_of(speedup)
-    return Insertion(
-        elite=Elite(cell=(cell, 1), objective=objective, slot=slot, candidate=candidate.id),
-        addition=Addition(status=AddStatus.NEW, value=objective),
-    )
-
-
-def tell(store: Store, slot: Slot, candidate: Candidate, verdict: Evaluation) -> None:
-    store.propose(proposal(slot, candidate), candidate)
-    store.record(slot, verdict)
 
 
 @pytest.fixture
@@ -314,74 +253,6 @@ def test_a_candidate_is_found_by_the_start_of_its_id(store: Store) -> None:
         store.problem_of("0")
 
 
-def test_a_generation_ends_once_with_everything_it_brought(store: Store) -> None:
-    first, second = program(1), program(2)
-    tell(store, at(0), first, ok(2.0))
-    tell(store, at(1), second, ok(3.0))
-    migrant = proposal(
-        at(0, 0, 1),
-        second,
-        at(1),
-        operator="migrate",
-        state=AttemptState.ARCHIVED,
-        result=second.id,
-    )
-    tally = OperatorTally(
-        problem=P.key, generation=0, operator="tune", attempts=2, evaluated=2, accepted=2, gain=0.7
-    )
-    outcome = GenerationOutcome(
-        insertions=(
-            insertion(at(0), first, 2.0),
-            insertion(at(1), second, 3.0),
-            insertion(at(0, 0, 1), second, 3.0),
-        ),
-        migrants=(migrant,),
-        tallies=(tally,),
-    )
-    for _ in range(2):
-        store.finish_generation(P.key, 0, outcome)
-        assert store.generation_reached(P.key) == 0
-        assert [(e.slot, e.candidate) for e in store.elites(P.key)] == [
-            (at(1), second.id),
-            (at(0, 0, 1), second.id),
-        ]
-        assert store.migrations(P.key) == [
-            Migration(source=at(1), target=at(0, 0, 1), candidate=second.id)
-        ]
-        assert store.tallies(P.key) == store.tallies() == [tally]
-        assert {a.state for a in store.attempts(P.key)} == {AttemptState.ARCHIVED}
-    assert store.insertions(P.key) == list(outcome.insertions)
-    assert [e.slot for e in store.elites(P.key, island=1)] == [at(0, 0, 1)]
-    assert store.generation_reached(Q.key) is None
-    assert store.counts().attempts == 2
-
-
-def test_the_next_best_follows_a_withdrawn_elite(store: Store) -> None:
-    candidates = [program(number) for number in range(3)]
-    for index, (candidate, speedup) in enumerate(zip(candidates, (2.0, 5.0, 3.0), strict=True)):
-        tell(store, at(index), candidate, ok(speedup))
-    offers = [
-        insertion(at(i), c, s) for i, (c, s) in enumerate(zip(candidates, (2.0, 5.0), strict=False))
-    ]
-    late = insertion(at(2), candidates[2], 3.0)
-    refused = Addition(status=AddStatus.NOT_ADDED, value=-0.5)
-    offers.append(Insertion(elite=late.elite, addition=refused))
-    store.finish_generation(P.key, 0, GenerationOutcome(insertions=tuple(offers)))
-    expected = [candidates[1], candidates[2], candidates[0]]
-    for candidate in expected:
-        assert [e.candidate for e in store.elites(P.key)] == [candidate.id]
-        store.withdraw(P.key, candidate.id, "failed its verification")
-    assert store.elites(P.key) == []
-    assert store.known(P.key)[candidates[0].id].withdrawn == "failed its verification"
-    assert len(store.attempts(P.key)) == 3
-    newcomer = program(9)
-    tell(store, at(0, 1), newcomer, ok(1.5))
-    store.finish_generation(
-        P.key, 1, GenerationOutcome(insertions=(insertion(at(0, 1), newcomer, 1.5),))
-    )
-    assert [e.candidate for e in store.elites(P.key)] == [newcomer.id]
-
-
 def test_seeds_wait_until_a_generation_takes_them_up(store: Store) -> None:
     with Store.open(store.folder) as guest:
         guest.request_seed(P.key, "mine.py", "class ModelNew: ...")
@@ -401,32 +272,27 @@ def test_a_reply_that_no_encoding_can_hold_is_stored_all_the_same(store: Store) 
     assert store.candidate(candidate.id).source == "text = '\\ud800'"
 
 
-offers = st.lists(
-    st.tuples(st.integers(0, 3), st.integers(0, 1), st.sampled_from([0.5, 1.0, 2.0, 4.0])),
-    max_size=12,
-)
+def test_a_run_is_made_with_its_problems_and_their_kernels_at_once(tmp_path: Path) -> None:
+    kernels = {P.key: [("mine", "x = 1"), ("yours", "x = 2")]}
+    with Store.create(tmp_path / "run", RUN, problems=[P, Q], seeds=kernels):
+        pass
+    with Store.open(tmp_path / "run", write=True) as store:
+        assert store.problems() == [P, Q]
+        assert [seed.name for seed in store.take_seeds(P.key, 0)] == ["mine", "yours"]
+        assert store.take_seeds(Q.key, 0) == []
 
 
-@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(generations=st.lists(offers, max_size=3))
-def test_a_reopened_store_holds_the_same_archive(
-    generations: list[list[tuple[int, int, float]]], tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    grids = (Grid((4, 2)), Grid((4, 2)))
-    folder = tmp_path_factory.mktemp("archive") / "run"
-    with Store.create(folder, RUN) as store:
-        store.add_problems([P])
-        for generation, children in enumerate(generations):
-            insertions = []
-            for index, (cell, island, speedup) in enumerate(children):
-                slot = at(index, generation, island)
-                candidate = program(100 * generation + index)
-                tell(store, slot, candidate, ok(speedup))
-                elite = insertion(slot, candidate, speedup, cell).elite
-                insertions.append(Insertion(elite=elite, addition=grids[island].add(elite)))
-            store.finish_generation(
-                P.key, generation, GenerationOutcome(insertions=tuple(insertions))
-            )
-    with Store.open(folder) as store:
-        for island, grid in enumerate(grids):
-            assert tuple(store.elites(P.key, island)) == grid.elites()
+def test_a_configuration_is_replaced(store: Store) -> None:
+    store.set_config('{"a": 2}')
+    assert store.run().config_json == '{"a": 2}'
+
+
+def test_a_noisy_host_and_what_it_left_without_a_verdict_are_remembered(store: Store) -> None:
+    assert not store.run().noisy
+    store.set_device(DEVICE, noise_floor=0.05, referee_version="3", noisy=True)
+    assert store.run().noisy
+    unstable = Evaluation(status=Status.UNSTABLE, reason="host_noisy")
+    tell(store, at(0), program(1), unstable)
+    tell(store, at(1), program(2), ok(2.0))
+    store.record_verification(P.key, program(2).id, unstable)
+    assert store.counts() == RunCounts(attempts=2, evaluations=2, verifications=1, unstable=2)

@@ -122,7 +122,7 @@ def test_a_kill_at_any_moment_loses_and_doubles_nothing(tmp_path: Path) -> None:
         store.add_problems([PROBLEM])
     rng = np.random.default_rng(7)
     held = 0
-    for _ in range(6):
+    for _ in range(20):
         acknowledged = kill_after(run, int(rng.integers(1, 24)), float(rng.uniform(0, 0.02)))
         holds = check(run, acknowledged)
         assert holds >= held

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
-from tests.evaluator.worker_harness import ZygoteHarness
+from tests.evaluator.worker_harness import OpenProblem, ProblemHarness, ZygoteHarness
 
 
 @pytest.fixture(scope="session")
@@ -18,3 +19,18 @@ def zygote(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZygoteHarness]:
     del os.environ["RAY_SECRET"]
     yield harness
     harness.close()
+
+
+@pytest.fixture
+def problem(zygote: ZygoteHarness) -> Iterator[OpenProblem]:
+    """Opens problems; all are closed at the end."""
+    opened = []
+
+    def open_problem(source: str, **options: Any) -> ProblemHarness:  # noqa: ANN401
+        harness = ProblemHarness(zygote, source, **options)
+        opened.append(harness)
+        return harness
+
+    yield open_problem
+    for harness in opened:
+        harness.close()

@@ -17,17 +17,19 @@ from problems.problem import Domain, Problem, Scale
 
 __all__ = [
     "FOLDER",
+    "GIB",
     "LINEAR",
     "SOFTMAX",
     "TRIES",
     "judge",
+    "judge_surely",
     "new_referee",
     "problem_of",
     "source_of",
 ]
 
 FOLDER = Path(__file__).parent
-TRIES = 3
+TRIES = 5
 GIB = 1 << 30
 
 
@@ -89,7 +91,7 @@ def judge(
     configurations: Sequence[Configuration] = (),
     purpose: Purpose = Purpose.SEARCH,
 ) -> Evaluation:
-    """Evaluate; once more where the host was too busy; skip the test where it stays so."""
+    """Evaluate; again where the host was too busy; skip the test where it stays so."""
     candidate = Candidate.of(problem.key, source)
     request = EvaluationRequest(
         problem=problem,
@@ -97,8 +99,23 @@ def judge(
         configurations=tuple(configurations),
         purpose=purpose,
     )
+    verdict = _first_stable(referee, request)
+    if verdict.status is Status.UNSTABLE:
+        pytest.skip(f"this host is too busy to time anything: {verdict.log}")
+    return verdict
+
+
+def judge_surely(referee: Referee, problem: Problem, source: str) -> Evaluation:
+    """Evaluate a cheat: what makes every timing look noisy must not end as a skipped test."""
+    candidate = Candidate.of(problem.key, source)
+    verdict = _first_stable(referee, EvaluationRequest(problem=problem, candidate=candidate))
+    assert verdict.status is not Status.UNSTABLE, verdict.log
+    return verdict
+
+
+def _first_stable(referee: Referee, request: EvaluationRequest) -> Evaluation:
     for _ in range(TRIES):
         verdict = referee.evaluate(request)
         if verdict.status is not Status.UNSTABLE:
-            return verdict
-    pytest.skip(f"this host is too busy to time anything: {verdict.log}")
+            break
+    return verdict

@@ -14,11 +14,13 @@ from archives.candidate import Candidate
 from archives.evaluation import Reuse, Rung, Status
 from evaluator.evaluator import EvaluationRequest
 from evaluator.referee.referee import Referee
+from evokernel.fast_p import Score, summarise
 from tests.evaluator.referee_cases import (
     FOLDER,
     LINEAR,
     SOFTMAX,
     judge,
+    judge_surely,
     new_referee,
     source_of,
 )
@@ -42,6 +44,11 @@ CHEATS: dict[str, set[tuple[Status, str]]] = {
 }
 
 
+# Cheats that gain by the naive checker's clock; the others gain elsewhere, or only sometimes.
+FASTER_TO_THE_NAIVE = ("constant", "forged_clock", "lazy_tensor", "replay", "stale_memory")
+HIDDEN_DELEGATION = "hidden_delegation"
+
+
 @pytest.fixture(scope="module")
 def referee() -> Iterator[Referee]:
     one = new_referee()
@@ -53,7 +60,7 @@ def referee() -> Iterator[Referee]:
 @pytest.fixture(scope="module")
 def naive_results() -> dict[str, dict[str, Any]]:
     """What the naive checker says of every cheat."""
-    files = [str(FOLDER / "cheats" / f"{name}.py") for name in CHEATS]
+    files = [str(FOLDER / "cheats" / f"{name}.py") for name in (*CHEATS, HIDDEN_DELEGATION)]
     reference = FOLDER / "cheats" / "reference_softmax.txt"
     command = [sys.executable, str(FOLDER / "naive_checker.py"), str(reference), *files]
     reply = subprocess.run(command, capture_output=True, text=True, check=True)
@@ -62,28 +69,48 @@ def naive_results() -> dict[str, dict[str, Any]]:
 
 
 def test_every_file_of_the_zoo_is_expected() -> None:
-    assert {path.stem for path in (FOLDER / "cheats").glob("*.py")} == set(CHEATS)
+    assert {path.stem for path in (FOLDER / "cheats").glob("*.py")} == {
+        *CHEATS,
+        HIDDEN_DELEGATION,
+    }
 
 
-@pytest.mark.parametrize("name", CHEATS)
+@pytest.mark.parametrize("name", [*CHEATS, HIDDEN_DELEGATION])
 def test_a_cheat_passes_the_naive_checker(
     name: str, naive_results: dict[str, dict[str, Any]]
 ) -> None:
     assert naive_results[name]["right"]
 
 
+@pytest.mark.parametrize("name", FASTER_TO_THE_NAIVE)
+def test_a_cheat_looks_fast_to_the_naive_checker(
+    name: str, naive_results: dict[str, dict[str, Any]]
+) -> None:
+    assert naive_results[name]["speedup"] > 1
+
+
 @pytest.mark.parametrize("name", CHEATS)
 def test_a_cheat_gets_its_reason(name: str, referee: Referee) -> None:
-    verdict = judge(referee, SOFTMAX, source_of(f"cheats/{name}"))
+    verdict = judge_surely(referee, SOFTMAX, source_of(f"cheats/{name}"))
     assert (verdict.status, verdict.reason) in CHEATS[name], verdict
     assert verdict.speedup is None
+
+
+def test_delegation_that_no_rule_sees_has_no_kernel_of_its_own(referee: Referee) -> None:
+    verdict = judge_surely(referee, SOFTMAX, source_of(f"cheats/{HIDDEN_DELEGATION}"))
+    assert verdict.status is Status.OK, verdict
+    assert verdict.facts.own_kernel_share == 0
+    assert verdict.facts.reuse is Reuse.LIBRARY
+    # However fast it is measured to be, it never counts as a sure speedup.
+    score = Score(speedup=9.0, low=9.0, own_kernel_share=verdict.facts.own_kernel_share)
+    assert set(summarise([score], 0.015).fast_p_sure.values()) == {0.0}
 
 
 def test_a_hidden_forged_clock_gains_nothing(referee: Referee) -> None:
     hidden = source_of("cheats/forged_clock").replace(
         "time.perf_counter = ", 'vars(__import__("ti" + "me"))["perf_counter"] = '
     )
-    verdict = judge(referee, SOFTMAX, hidden)
+    verdict = judge_surely(referee, SOFTMAX, hidden)
     assert verdict.status is Status.OK
     assert verdict.interval is not None
     assert verdict.interval.low < 1.1

@@ -60,6 +60,33 @@ def test_a_killed_actor_is_replaced_and_its_work_done_again() -> None:
     asyncio.run(_kill_one_of_two_actors())
 
 
+def test_a_candidate_whose_actor_dies_twice_gets_a_verdict(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    hanging = source_of("honest/torch_expression").replace(
+        "return", "__import__('time').sleep(1000)\n        return"
+    )
+    request = EvaluationRequest(problem=SOFTMAX, candidate=Candidate.of(SOFTMAX.key, hanging))
+
+    async def run() -> None:
+        pool = Pool(calibrate=False)
+        try:
+            await pool.start()
+            work = asyncio.create_task(pool.evaluate(request))
+            for tried in ("try 1 of 2", "try 2 of 2"):
+                (victim,) = await pool.actor_pids()
+                os.kill(victim, signal.SIGKILL)
+                while tried not in caplog.text:
+                    await asyncio.sleep(0.02)
+            verdict = await work
+            assert (verdict.status, verdict.reason) == (Status.CRASHED, "evaluator_died")
+            assert was_judged(await pool.evaluate(request_of(0)))
+        finally:
+            await pool.close()
+
+    asyncio.run(asyncio.wait_for(run(), timeout=120))
+
+
 def test_a_pool_that_was_not_started_says_so() -> None:
     with pytest.raises(EvaluatorError, match="start it first"):
         asyncio.run(Pool().evaluate(request_of(0)))

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -247,3 +247,7 @@ EMPTY_CANDIDATE: dict[str, Any] = {
     "state": [],
     "seed": 7,
 }
+
+
+OpenProblem = Callable[..., ProblemHarness]
+"""What the fixture `problem` is: `ProblemHarness` without its zygote."""

@@ -12,7 +12,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -41,7 +41,7 @@ from evokernel.config import RunConfig, resolve
 from evokernel.engine import Ending, Engine
 from operators.operator import Operator, OperatorContext, Parent, Proposal
 from operators.registry import OPERATORS
-from problems.errors import StoreError
+from problems.errors import ProblemError, StoreError
 from problems.graph import OperatorGraph
 from problems.problem import Problem, Scale
 
@@ -59,6 +59,18 @@ class ModelNew:
     def forward(self, x):
         return x
 """
+SHAPE = (
+    "search.generations=2",
+    "search.islands=3",
+    "search.initial=2",
+    "search.proposals=2",
+    "search.migration_interval=1",
+    "search.together=4",
+    "operators.settings.tune.configurations=3",
+    "evaluation.verify_tries=2",
+)
+"""A small search; the presets may change without changing what is tested."""
+
 DEVICE = DeviceFingerprint(
     kind="cpu", name="Landscape", uuid="landscape-0", threads=1, versions={"torch": "none"}
 )
@@ -113,6 +125,15 @@ def fit(speedup: float, facts: KernelFacts, rung: Rung = Rung.TIME) -> Evaluatio
         referee_version="landscape-1",
         device=DEVICE,
     )
+
+
+def broken_problem(complaint: str) -> Callable[[EvaluationRequest], Evaluation | None]:
+    """A verdict for `Landscape`: no problem runs."""
+
+    def verdict(request: EvaluationRequest) -> Evaluation | None:
+        raise ProblemError(complaint)
+
+    return verdict
 
 
 class Start:
@@ -207,11 +228,16 @@ class Landscape:
 
 
 def config(*settings: str) -> RunConfig:
-    return resolve(preset="demo", settings=settings)
+    return resolve(settings=[*SHAPE, *settings])
 
 
-def new_store(folder: Path, run_config: RunConfig, count: int = 2) -> Store:
-    store = Store.create(
+def new_store(
+    folder: Path,
+    run_config: RunConfig,
+    count: int = 2,
+    seeds: Mapping[str, Sequence[tuple[str, str]]] | None = None,
+) -> Store:
+    return Store.create(
         folder,
         RunRecord(
             name=folder.name,
@@ -220,9 +246,9 @@ def new_store(folder: Path, run_config: RunConfig, count: int = 2) -> Store:
             rng_seed=run_config.rng_seed,
             scale="tiny",
         ),
+        problems=problems(count),
+        seeds=seeds,
     )
-    store.add_problems(problems(count))
-    return store
 
 
 def sit(store: Store, run_config: RunConfig, evaluator: Landscape | None = None) -> Ending:
@@ -264,7 +290,6 @@ def kill_and_resume(folder: Path, delay_s: float, run_config: RunConfig) -> str:
     except StoreError:
         return ""  # The kill came before there was a run.
     with store:
-        store.add_problems(problems())
         sit(store, run_config)
         return canonical_export(store)
 

@@ -116,6 +116,28 @@ def test_exit_codes_tell_apart_candidate_user_and_host(
         assert answer.log in out
 
 
+def test_without_a_verdict_the_promised_keys_are_printed_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Told, "answer", EvaluatorError("the zygote ended"))
+    code, out, error = call("--level", 1, "--id", 88, KERNEL, "--json")
+    assert code == 3
+    data = json.loads(out)
+    assert set(KEYS) <= data.keys()
+    assert (data["status"], data["speedup"], data["log"]) == (None, None, "the zygote ended")
+    assert data["name"] == "MinGPTNewGelu"
+    assert "no verdict: the zygote ended" in error
+
+
+def test_a_reference_that_raises_is_named_by_its_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    complaint = "problem 0/1 my_problem fails in step 'open' (raised): ZeroDivisionError"
+    monkeypatch.setattr(Told, "answer", ProblemError(complaint))
+    file = EXAMPLES / "my_problem.py"
+    code, _, error = call(file, KERNEL)
+    assert code == 2
+    assert error == f"evokernel: {file}: fails in step 'open' (raised): ZeroDivisionError"
+
+
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [

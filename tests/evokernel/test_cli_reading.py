@@ -5,13 +5,20 @@ from __future__ import annotations
 import json
 import math
 import re
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner
 
+from archives.records import RunCounts
 from evokernel.cli.main import build_app
+from evokernel.cli.report import print_report
+from evokernel.fast_p import Score, summarise
+from evokernel.report import ProblemReport, Report
+from tests.evokernel.conftest import DEVICE, PROBLEMS
 
 REPORT_KEYS = {
     "fast_p",
@@ -107,6 +114,42 @@ def test_report_for_people_puts_the_headline_first_and_states_its_circumstances(
     assert "CPU numbers on reduced sizes are not KernelBench numbers." in text
     assert "because degenerate: 1." in text
     assert "\n1/5 Too big skipped: needs 3 GB, there are 2 GB\n" in text
+
+
+def report_text(**changes: object) -> str:
+    summary = summarise([Score()], 0.05)
+    values: dict[str, object] = {
+        "name": "r", "state": "finished", "scale": "small", "device": DEVICE, "noise_floor": 0.05,
+        "noisy": False, "referee_version": "1", "counts": RunCounts(), "operators": (),
+        "problems": (ProblemReport(problem=PROBLEMS[3], status="none"),),
+        "standard": summary, "matched": summary,
+    }  # fmt: skip
+    out = StringIO()
+    print_report(Report(**{**values, **changes}), Console(file=out, width=160))  # type: ignore[arg-type] # one dictionary for all
+    return " ".join(out.getvalue().split())
+
+
+def test_report_says_that_nothing_is_correct() -> None:
+    assert "1.00x over all with fallback, no correct candidate yet" in report_text()
+
+
+@pytest.mark.parametrize(
+    ("scale", "sentence"),
+    [
+        ("small", "CPU numbers on reduced sizes are not KernelBench numbers."),
+        ("custom", "CPU numbers are not KernelBench numbers."),
+        ("official", "CPU numbers are not KernelBench numbers."),
+    ],
+)
+def test_report_says_what_a_cpu_number_is_not(scale: str, sentence: str) -> None:
+    assert sentence in report_text(scale=scale)
+
+
+def test_report_says_how_noisy_the_host_was() -> None:
+    text = report_text(noisy=True, counts=RunCounts(evaluations=9, unstable=3))
+    assert "too noisy to calibrate: a noise floor of 5% is assumed." in text
+    assert "Without a verdict because the host was too noisy: 3." in text
+    assert "too noisy" not in report_text()
 
 
 def test_archive_shows_axes_bins_and_elites(small_run: Path) -> None:

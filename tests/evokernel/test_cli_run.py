@@ -20,9 +20,9 @@ ROOT = Path(__file__).parents[2]
 WITH_LANDSCAPE = """
 import sys
 import evaluator.pool
-from tests.evokernel.landscape import Landscape
+from tests.evokernel.landscape import Landscape, broken_problem
 
-evaluator.pool.Pool = lambda **options: Landscape(delay_s={delay_s})
+evaluator.pool.Pool = lambda **options: Landscape(delay_s={delay_s}, verdict={verdict})
 from evokernel.cli.main import main
 
 main()
@@ -35,10 +35,12 @@ def invoke(*arguments: str) -> Result:
     return CliRunner().invoke(build_app(arguments[0]), list(arguments))
 
 
-def start(*arguments: str, delay_s: float = 0.0) -> subprocess.Popen[str]:
+def start(*arguments: str, delay_s: float = 0.0, complaint: str = "") -> subprocess.Popen[str]:
     """The real command line, with the landscape in place of the pool."""
+    verdict = f"broken_problem({complaint!r})" if complaint else None
+    code = WITH_LANDSCAPE.format(delay_s=delay_s, verdict=verdict)
     return subprocess.Popen(
-        [sys.executable, "-c", WITH_LANDSCAPE.format(delay_s=delay_s), *arguments],
+        [sys.executable, "-c", code, *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -136,6 +138,43 @@ def test_a_dry_run_prints_the_plan_and_writes_nothing(tmp_path: Path) -> None:
     assert not folder.exists()
 
 
+def test_a_dry_run_names_its_problems() -> None:
+    few = invoke("run", "--level", "1", "--problems", "19,23", "--dry-run").stdout
+    assert "2 at small scale, on the CPU: 1/19 ReLU, 1/23 Softmax\n" in few
+    many = invoke("run", "--level", "1", "--dry-run").stdout
+    assert many.splitlines()[0].endswith(" and 92 more")
+
+
+def test_a_spent_budget_says_which_option_goes_on(tmp_path: Path, problem_file: Path) -> None:
+    folder = tmp_path / "run"
+    process = start(
+        "run",
+        *("--problem-file", str(problem_file), "--generations", "1", "--run", str(folder)),
+        *("--set", OPERATORS, "--max-evaluations", "3"),
+    )
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 0, err
+    assert f"go on with: evokernel resume {folder} --max-evaluations 6" in err
+    resumed = start("resume", str(folder), "--max-evaluations", "500")
+    _, err = resumed.communicate(timeout=60)
+    assert resumed.returncode == 0, err
+    assert "go on with" not in err
+    with Store.open(folder) as store:
+        assert store.run().state is RunState.FINISHED
+
+
+def test_a_run_in_which_every_problem_is_skipped_is_the_users_mistake(
+    tmp_path: Path, problem_file: Path
+) -> None:
+    arguments = ("--problem-file", str(problem_file), "--run", str(tmp_path / "run"))
+    process = start("run", *arguments, complaint="problem 0/1 valley fails in step 'open': no")
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 2
+    assert out == ""
+    assert f"skipped 0/1 valley: {problem_file}: fails in step 'open': no\n" in err
+    assert err.splitlines()[-1].endswith("the reasons are above")
+
+
 @pytest.mark.parametrize(
     ("arguments", "parts"),
     [
@@ -150,6 +189,12 @@ def test_a_dry_run_prints_the_plan_and_writes_nothing(tmp_path: Path) -> None:
         (["run", "--level", "1", "--max-evaluations", "0"], ["at least 1"]),
         (["run", "--problem-file", "/nowhere.py"], ["/nowhere.py"]),
         (["run", "--level", "1", "--source", "/nowhere"], ["/nowhere"]),
+        (["run", "--level", "1", "--from", "/nowhere"], ["/nowhere"]),
+        (["run", "--problem-file", "x.py", "--scale", "tiny"], ["states its own sizes"]),
+        (
+            ["run", "--level", "1", "--set", "operators.settings.sketch.configs=3"],
+            ["operators.settings.sketch.configs", "did you mean 'configurations'"],
+        ),
         (["resume", "/nowhere"], ["/nowhere"]),
         (["seed", "/nowhere", "/nowhere.py", "--level", "1", "--id", "1"], ["/nowhere.py"]),
     ],

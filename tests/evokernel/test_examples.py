@@ -10,15 +10,19 @@ from types import ModuleType
 import pytest
 import torch
 
+import evokernel
+from archives.attempt import AttemptState
 from archives.candidate import Candidate, Language
 from archives.configuration import read_configuration, read_space
-from archives.evaluation import Evaluation, Rung, Status
+from archives.evaluation import Evaluation, KernelFacts, Reuse, Rung, Status
+from archives.store import Store
 from evaluator.evaluator import EvaluationRequest, Purpose
 from evaluator.local import LocalEvaluator
 from operators.seeds import load_seeds, reference_as_candidate
 from problems.catalogue import load_level
 from problems.loaders import load_file
 from problems.problem import Problem, Scale
+from tests.evokernel import landscape as world
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 KERNEL = EXAMPLES / "kernels/level1/88_MinGPTNewGelu.py"
@@ -92,6 +96,47 @@ def test_the_referee_accepts_kernel_and_problem() -> None:
         assert evaluation.error is not None
         assert evaluation.error_bound is not None
         assert evaluation.error <= evaluation.error_bound
+
+
+def test_a_run_searches_the_problem_file(tmp_path: Path) -> None:
+    report = evokernel.run(
+        problem_file=EXAMPLES / "my_problem.py",
+        generations=1,
+        folder=tmp_path / "run",
+        evaluator=world.Landscape(verdict=faster),
+    )
+    (line,) = report.problems
+    assert (line.problem.label, line.problem.scale) == ("0/1 my_problem", Scale.CUSTOM)
+    assert report.scale == "custom"
+    assert line.best is not None
+
+
+def test_a_run_starts_from_the_kernel(tmp_path: Path) -> None:
+    report = evokernel.run(
+        level=1,
+        problems="19,88",
+        scale="tiny",
+        seeds=EXAMPLES / "kernels",
+        generations=0,
+        folder=tmp_path / "run",
+        evaluator=world.Landscape(verdict=faster),
+    )
+    key = report.problems[1].problem.key
+    with Store.open(tmp_path / "run") as store:
+        (seed,) = (a for a in store.attempts(key) if a.note == "88_MinGPTNewGelu")
+        assert (seed.operator, seed.state) == ("seed", AttemptState.ARCHIVED)
+    assert report.problems[1].best is not None
+    assert report.problems[1].best.candidate == seed.result
+    assert report.problems[1].status == "verified"
+
+
+def faster(request: EvaluationRequest) -> Evaluation:
+    """Kernels are twice as fast as references, and renamed references are references."""
+    rung = Rung.VERIFY if request.purpose is Purpose.VERIFY else Rung.TIME
+    own = request.candidate.language is not Language.TORCH
+    reuse = Reuse.REGISTERS if own else Reuse.LIBRARY
+    facts = KernelFacts(launches=1, own_kernel_share=float(own), reuse=reuse, work=64)
+    return world.fit(2.0 if own else 1.0, facts, rung)
 
 
 def request(problem: Problem, source: str) -> EvaluationRequest:

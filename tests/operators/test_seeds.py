@@ -90,6 +90,8 @@ def write(folder: Path, name: str, text: str = KERNEL) -> None:
         "Softmax.py",
         "softmax_two_pass.py",
         "deep/er/SOFTMAX.py",
+        "soft_max.py",
+        "Soft_Max_two_pass.py",
     ],
 )
 def test_a_file_is_matched_by_level_and_id_or_by_name(tmp_path: Path, name: str) -> None:
@@ -97,6 +99,19 @@ def test_a_file_is_matched_by_level_and_id_or_by_name(tmp_path: Path, name: str)
     found = load_seeds(tmp_path, [LOG_SOFTMAX, SOFTMAX])
     assert found.complaints == ()
     assert dict(found.kernels) == {SOFTMAX.key: ((Path(name).stem, KERNEL),)}
+
+
+@pytest.mark.parametrize("name", ["log_softmax.py", "LogSoftmax.py", "Log_Soft_Max_v2.py"])
+def test_names_are_compared_without_underscores_and_the_longest_wins(
+    tmp_path: Path, name: str
+) -> None:
+    write(tmp_path, name)
+    assert list(load_seeds(tmp_path, [SOFTMAX, LOG_SOFTMAX]).kernels) == [LOG_SOFTMAX.key]
+
+
+def test_a_longer_word_is_another_name(tmp_path: Path) -> None:
+    write(tmp_path, "softmaxish.py")
+    assert "belongs to no problem" in load_seeds(tmp_path, [SOFTMAX]).complaints[0]
 
 
 def test_a_number_without_a_level_says_nothing_when_there_are_two_levels(tmp_path: Path) -> None:
@@ -141,7 +156,7 @@ def test_the_registry_names_every_operator_by_its_own_name() -> None:
         ("nothing.like:THIS", "cannot be imported"),
         ("operators.tune:NOTHING", "has no attribute 'NOTHING'"),
         ("operators.tune:Tune", "is a class: name an instance"),
-        ("operators.tune:batch_size", "lacks a 'name'"),
+        ("operators.tune:propose_points", "lacks a 'name'"),
         (":X", "cannot be imported"),
     ],
 )

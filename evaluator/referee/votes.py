@@ -1,0 +1,70 @@
+"""What check sets are good for: the errors permitted on them, and which of them prove anything."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from evaluator.referee.arrays import Array
+from evaluator.referee.correctness import Bound, Expected, bound_of, null_passes
+from problems.errors import ProblemError
+
+__all__ = ["bounds_by_variant", "require_vote", "voids_of"]
+
+
+def bounds_by_variant(
+    drawn: Sequence[tuple[str, tuple[Expected, ...]]],
+) -> dict[str, tuple[Bound, ...]]:
+    """Return the bounds of each distribution: from the reference's worst error over its sets.
+
+    Args:
+        drawn: Variant and expected outputs of each set; only their deviations are read.
+    """
+    bounds = {}
+    for variant in {variant for variant, _ in drawn}:
+        sets = [expected for one, expected in drawn if one == variant]
+        bounds[variant] = tuple(
+            bound_of([output.deviation for output in outputs], outputs[0].own.dtype)
+            for outputs in zip(*sets, strict=True)
+        )
+    return bounds
+
+
+def voids_of(
+    expected: Sequence[Expected],
+    bounds: Sequence[Bound],
+    inputs: Sequence[Array],
+    other_means: Sequence[Sequence[float]],
+) -> tuple[str | None, ...]:
+    """Return for each output of a set what would pass without computing anything, or None.
+
+    Args:
+        expected: What each output should be.
+        bounds: The error permitted for each output.
+        inputs: The set's inputs.
+        other_means: For each other set the mean of each output.
+    """
+    return tuple(
+        null_passes(output, bound, inputs, constants)
+        for output, bound, constants in zip(
+            expected, bounds, zip(*other_means, strict=True), strict=True
+        )
+    )
+
+
+def require_vote(label: str, votes: Sequence[Sequence[str | None]]) -> None:
+    """Require for each output a set on which only computing it passes.
+
+    Args:
+        label: Of the problem.
+        votes: For each set what `voids_of` says.
+
+    Raises:
+        ProblemError: There is none: the problem cannot be judged.
+    """
+    for number, voids in enumerate(zip(*votes, strict=True)):
+        if None not in voids:
+            found = " or ".join(sorted(void for void in set(voids) if void is not None))
+            raise ProblemError(
+                f"problem {label} cannot be judged (null_gate): {found} would pass for output "
+                f"{number} on every input set: change its inputs"
+            )

@@ -1,0 +1,65 @@
+"""The speed of light of many problems on one device, their references traced by workers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from evaluator.evaluator import Evaluator
+from evaluator.referee.hardware import Device
+from evaluator.referee.roofline import Light, light, work_of
+from problems.errors import ProblemError
+from problems.problem import Problem
+
+__all__ = ["Bound", "trace_bounds"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bound:
+    """What is known of one problem's speed of light.
+
+    Attributes:
+        problem: The problem.
+        light: Its bounds; None where it cannot be traced.
+        complaint: Why it cannot be traced; else "".
+    """
+
+    problem: Problem
+    light: Light | None = None
+    complaint: str = ""
+
+
+async def trace_bounds(
+    problems: Sequence[Problem], device: Device, evaluator: Evaluator | None = None
+) -> list[Bound]:
+    """Return the bounds of problems on a device, in their order.
+
+    No problem's code runs in this process, and nothing is allocated or computed.
+
+    Args:
+        problems: What to trace.
+        device: Whose rates hold; it need not be here.
+        evaluator: Whose workers trace; None: a referee in this process.
+
+    Raises:
+        EvaluatorError: No worker could be started.
+    """
+    if evaluator is None:
+        from evaluator.local import LocalEvaluator
+
+        evaluator = LocalEvaluator()
+
+    async def bound(problem: Problem) -> Bound:
+        try:
+            graph = await evaluator.graph(problem)
+        except ProblemError as error:
+            return Bound(problem=problem, complaint=str(error))
+        found = light(work_of(graph, problem.domains), device, problem.precision)
+        return Bound(problem=problem, light=found)
+
+    try:
+        await evaluator.start()
+        return await asyncio.gather(*(bound(problem) for problem in problems))
+    finally:
+        await evaluator.close()

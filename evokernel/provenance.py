@@ -1,0 +1,54 @@
+"""The device of a run: numbers of two devices or of two referees never mix in one run."""
+
+from __future__ import annotations
+
+from archives.records import RunRecord
+from archives.store import Store
+from evaluator.evaluator import Capacity
+from problems.errors import ConfigError
+
+__all__ = ["settle_device"]
+
+
+def settle_device(store: Store, run: RunRecord, capacity: Capacity) -> None:
+    """Write down where a run measures, or check that it is where it measured before.
+
+    Args:
+        store: Open for writing.
+        run: What the store says of the run.
+        capacity: What the evaluator found here.
+
+    Raises:
+        ConfigError: The run was measured on another device, with another number of threads or
+            by another version of the referee.
+    """
+    if run.device is None:
+        store.set_device(
+            capacity.device,
+            noise_floor=capacity.noise_floor,
+            noisy=capacity.noisy,
+            referee_version=capacity.referee_version,
+        )
+        return
+    difference = _difference(run, capacity)
+    if difference:
+        raise ConfigError(
+            f"the run {store.folder} cannot be resumed here, its numbers would not compare: "
+            f"{difference}; resume it where it began, or start a new run with --from {store.folder}"
+        )
+
+
+def _difference(run: RunRecord, capacity: Capacity) -> str:
+    """What differs between the run's measurements and those to be had here; "" for nothing."""
+    assert run.device is not None
+    then, now = run.device, capacity.device
+    if then.uuid != now.uuid:
+        return f"it was measured on {then} of another machine, this one is {now}"
+    if then.threads != now.threads:
+        return f"it was measured with {then.threads} threads, here are {now.threads}"
+    if run.referee_version != capacity.referee_version:
+        return (
+            f"it was measured by referee {run.referee_version or 'unknown'}, this one is "
+            f"{capacity.referee_version or 'unknown'}"
+        )
+    return ""

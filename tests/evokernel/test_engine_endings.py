@@ -1,0 +1,161 @@
+"""How a run ends: budgets, failures, verification, the ceiling."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from archives.attempt import AttemptState
+from archives.evaluation import Evaluation, Rung, Status
+from archives.records import ProblemStatus, RunState
+from evaluator.evaluator import EvaluationRequest, Purpose
+from evokernel.engine import Engine
+from problems.errors import EvaluatorError, ProblemError
+from tests.evokernel import landscape as world
+
+
+def broken(request: EvaluationRequest) -> Evaluation:
+    return Evaluation(status=Status.CRASHED, reason="segfault", rung=Rung.BUILD, cost_s=0.25)
+
+
+def test_evaluations_are_limited_exactly(tmp_path: Path) -> None:
+    config = world.config("budget.max_evaluations=11", "search.generations=50")
+    evaluator = world.Landscape()
+    with world.new_store(tmp_path / "run", config) as store:
+        ending = world.sit(store, config, evaluator)
+        assert ending.state is RunState.STOPPED
+        assert "11 evaluations" in ending.reason
+        assert store.counts().evaluations == 11
+        searched = [r for r in evaluator.requests if r.purpose is Purpose.SEARCH]
+        assert len(searched) == 11
+
+
+def test_minutes_are_limited_and_the_best_is_still_verified(tmp_path: Path) -> None:
+    class Clock:
+        now_s = 0.0
+
+        def __call__(self) -> float:
+            self.now_s += 0.05
+            return self.now_s
+
+    config = world.config("budget.max_minutes=0.5", "search.generations=1000")
+    with world.new_store(tmp_path / "run", config) as store:
+        engine = Engine(
+            store=store,
+            config=config,
+            evaluator=world.Landscape(),
+            operators=world.operators(),
+            clock=Clock(),
+        )
+        ending = asyncio.run(engine.run())
+        assert ending.state is RunState.STOPPED
+        assert "0.5 minutes" in ending.reason
+        assert store.counts().verifications >= 2
+
+
+def test_a_broken_problem_is_skipped_and_the_others_go_on(tmp_path: Path) -> None:
+    def verdict(request: EvaluationRequest) -> Evaluation | None:
+        if request.problem.id == 1:
+            raise ProblemError("problem 1/1 needs 8 GB and there are 4 GB")
+        return None
+
+    config = world.config()
+    with world.new_store(tmp_path / "run", config) as store:
+        ending = world.sit(store, config, world.Landscape(verdict=verdict))
+        assert ending.state is RunState.FINISHED
+        assert [label for label, _ in ending.skipped] == ["1/1 Valley1"]
+        states = store.problem_states()
+        assert states[0].status is ProblemStatus.SKIPPED
+        assert "8 GB" in states[0].reason
+        assert states[1].generation == config.search.generations
+        assert not [a for a in store.attempts() if a.state is AttemptState.PROPOSED]
+
+
+def test_one_failure_of_the_evaluator_costs_one_attempt(tmp_path: Path) -> None:
+    calls = iter(range(1000))
+
+    def verdict(request: EvaluationRequest) -> Evaluation | None:
+        if next(calls) == 5:
+            raise EvaluatorError("a worker was lost")
+        return None
+
+    config = world.config()
+    with world.new_store(tmp_path / "run", config) as store:
+        assert world.sit(store, config, world.Landscape(verdict=verdict)).state is (
+            RunState.FINISHED
+        )
+        failed = [a for a in store.attempts() if a.reason == "evaluator_failed"]
+        assert len(failed) == 1
+
+
+def test_an_evaluator_that_keeps_failing_ends_the_run(tmp_path: Path) -> None:
+    def verdict(request: EvaluationRequest) -> Evaluation | None:
+        raise EvaluatorError("the pool is gone")
+
+    config = world.config("evaluation.failures=3")
+    with world.new_store(tmp_path / "run", config) as store:
+        evaluator = world.Landscape(verdict=verdict)
+        with pytest.raises(EvaluatorError, match=r"3 times in a row.*the pool is gone"):
+            world.sit(store, config, evaluator)
+        assert store.run().state is RunState.STOPPED
+        assert evaluator.is_closed
+
+
+def test_an_elite_that_fails_its_verification_is_withdrawn_for_the_next(tmp_path: Path) -> None:
+    failed: list[str] = []
+
+    def verdict(request: EvaluationRequest) -> Evaluation | None:
+        if request.purpose is Purpose.VERIFY and not failed:
+            failed.append(request.candidate.id)
+            return Evaluation(status=Status.WRONG_VALUE, reason="wrong_when_verified")
+        return None
+
+    config = world.config("search.generations=6")
+    with world.new_store(tmp_path / "run", config, 1) as store:
+        world.sit(store, config, world.Landscape(verdict=verdict))
+        key = world.problem(1).key
+        assert store.known(key)[failed[0]].withdrawn == "wrong_when_verified"
+        assert failed[0] not in {elite.candidate for elite in store.elites(key)}
+        passed = [r for r in store.evaluations(key) if r.purpose == "verify"][-1]
+        best = max(store.elites(key), key=lambda elite: elite.objective)
+        assert passed.candidate == best.candidate
+        assert passed.evaluation.status is Status.OK
+
+
+def test_a_problem_at_the_ceiling_stops_early(tmp_path: Path) -> None:
+    def verdict(request: EvaluationRequest) -> Evaluation | None:
+        if not request.configurations and request.purpose is Purpose.SEARCH:
+            return None
+        return replace(world.Landscape().judge(request), roofline_share=0.98)
+
+    config = world.config("search.generations=20", "search.ceiling_share=0.97")
+    with world.new_store(tmp_path / "run", config, 1) as store:
+        world.sit(store, config, world.Landscape(verdict=verdict))
+        (state,) = store.problem_states()
+        assert state.status is ProblemStatus.SOLVED
+        assert "98 %" in state.reason
+        assert state.generation == 0
+
+
+def test_a_problem_without_one_correct_child_ends_too(tmp_path: Path) -> None:
+    config = world.config()
+    with world.new_store(tmp_path / "run", config, 1) as store:
+        assert world.sit(store, config, world.Landscape(verdict=broken)).state is (
+            RunState.FINISHED
+        )
+        assert store.elites(world.problem(1).key) == []
+
+
+def test_a_skipped_problem_names_its_file_and_not_its_label(tmp_path: Path) -> None:
+    def verdict(request: EvaluationRequest) -> Evaluation:
+        raise ProblemError(f"problem {request.problem.label} fails in step 'open': ZeroDivision")
+
+    config = world.config("problems.file=/home/me/mine.py")
+    with world.new_store(tmp_path / "run", config, 1) as store:
+        ending = world.sit(store, config, world.Landscape(verdict=verdict))
+    assert ending.skipped == (
+        ("1/1 Valley1", "/home/me/mine.py: fails in step 'open': ZeroDivision"),
+    )
