@@ -177,6 +177,7 @@ class _Trial:
             watch = Stopwatch(self._session, process, self._bench.turn)
             winner, latencies = watch.race(numbers)
             self._findings.latencies.update(latencies)
+            process.require_idle()
             blocks = watch.blocks(winner, latencies[winner], effort)
             self._findings.latencies[winner] = estimate(blocks).latency_ms
             process.require_idle()

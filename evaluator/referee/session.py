@@ -29,6 +29,7 @@ from problems.problem import Problem
 __all__ = ["CheckSet", "Session", "row_major"]
 
 EMPTY_LEGS = 5
+EMPTY_VALID_S = 5.0
 SETTLING_S = 0.002
 """A halted process needs some time until it stands."""
 TIMED_SLACK = 2.0
@@ -92,6 +93,7 @@ class Session:
         # kernel).
         self._mixer = worker((self.inputs,))
         self._mixing: list[int] = []
+        self._empty_ms = self._empty_until = 0.0
         self._leg_bases: list[int] = []
         try:
             self._open({} if graph is None else pointers(graph), room_bytes)
@@ -141,22 +143,27 @@ class Session:
     def measure_alone(self) -> float:
         """Time the reference with no candidate about, in ms per call."""
         self.reference.leg_ms(self.mixed_bases(2))
-        empty = self.measure_empty()
+        empty = self.empty_ms()
         first = max(self.reference.leg_ms(self.mixed_bases(2)) - empty, 0.001) / 2
         calls = calls_per_leg(first, first, self.max_calls())
         legs = (self.reference.leg_ms(self.mixed_bases(calls)) for _ in range(3))
         return median(max(leg - empty, 0.001) / calls for leg in legs)
 
-    def measure_empty(self) -> float:
-        """Time the round trip of an empty leg, in ms, each after the last one's halt has settled.
+    def empty_ms(self) -> float:
+        """Return the time of the round trip of an empty leg, in ms, no older than some seconds.
 
-        Measured on the reference for both sides: a candidate could make its own look long.
+        Measured on the reference for both sides: a candidate could make its own look long. Each
+        trip begins after the last one's halt has settled.
         """
+        if time.monotonic() < self._empty_until:
+            return self._empty_ms
         trips = []
         for _ in range(EMPTY_LEGS):
             time.sleep(SETTLING_S)
             trips.append(self.reference.leg_ms([]))
-        return median(trips)
+        self._empty_ms = median(trips)
+        self._empty_until = time.monotonic() + EMPTY_VALID_S
+        return self._empty_ms
 
     def timed_outputs(self, call: int) -> list[Array]:
         """Fetch the reference's outputs of one call of its last leg."""

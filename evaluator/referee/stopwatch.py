@@ -31,8 +31,6 @@ __all__ = ["Effort", "Stopwatch", "host_noisy"]
 LEAST_MS = 1e-5
 """A call faster than 10 ns is no call: keeps logarithms finite where nothing was done."""
 MIN_BLOCKS = 3
-WARM_LEGS = 2
-"""A candidate's first full leg is still 10-25 % slow."""
 SLOWED_FACTOR = 1.25
 """A reference leg that much slower than the reference alone says nothing about a candidate."""
 SLOPE_READINGS = 4
@@ -79,7 +77,7 @@ class Stopwatch:
         self._turn = turn
         self._bounds = session.timed_bounds()
         candidate.stop()
-        self._empty_ms = session.measure_empty()
+        self._empty_ms = session.empty_ms()
         self._ship_delays_ms: list[float] = []
 
     def race(self, indices: Sequence[int]) -> tuple[int, dict[int, float]]:
@@ -91,6 +89,9 @@ class Stopwatch:
         Returns:
             The winner, and the median time of a call of every configuration, in ms.
         """
+        if len(indices) == 1:
+            # A cold look is enough to begin with: the legs that warm it up tell more.
+            return indices[0], {indices[0]: self._candidate_call_ms(indices[0], 2)}
         times = {index: [self._glance(index)] for index in indices}
         survivors = list(indices)
         legs = 1
@@ -120,9 +121,7 @@ class Stopwatch:
             CandidateFailed: A timed output was wrong, the clocks disagree, or the host is too
                 noisy to tell.
         """
-        session = self._session
-        calls = calls_per_leg(session.alone_ms, latency_ms, session.max_calls())
-        self._warm_up(index, calls)
+        calls = self._warm_up(index, latency_ms)
         kept: list[Block] = []
         for _ in range(effort.rounds):
             found = [self._block(index, calls) for _ in range(effort.blocks)]
@@ -133,12 +132,21 @@ class Stopwatch:
                 return kept
         raise host_noisy("the legs of reference or candidate differ too much among themselves")
 
-    def _warm_up(self, index: int, calls: int) -> None:
-        """Let both sides touch the memory that the outputs of a leg will need."""
-        for _ in range(WARM_LEGS):
-            bases = self._session.mixed_bases(calls)
-            self._reference_leg(bases)
-            self._candidate_leg(index, bases)
+    def _warm_up(self, index: int, latency_ms: float) -> int:
+        """Let both sides touch the memory that the outputs of a leg will need.
+
+        A candidate's first full leg is still 10-25 % slow, so it gets two.
+
+        Returns:
+            Calls that make a leg, now that its time is known better.
+        """
+        session = self._session
+        calls = calls_per_leg(session.alone_ms, latency_ms, session.max_calls())
+        self._reference_leg(session.mixed_bases(calls))
+        latency_ms = self._candidate_call_ms(index, calls)
+        calls = calls_per_leg(session.alone_ms, latency_ms, session.max_calls())
+        self._candidate_call_ms(index, calls)
+        return calls
 
     def _block(self, index: int, calls: int) -> Block:
         first = bool(self._session.choose(2))

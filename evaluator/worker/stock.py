@@ -29,7 +29,7 @@ class Reservoir:
     """
 
     def __init__(self, draws: Sequence[object], domain: Domain) -> None:
-        self._draws = draws
+        self._numbers = [draw for draw in draws if not isinstance(draw, torch.Tensor)]
         self._domain = domain
         tensors = [draw for draw in draws if isinstance(draw, torch.Tensor)]
         self._pool = torch.stack([t.contiguous() for t in tensors]) if tensors else None
@@ -61,8 +61,8 @@ class Reservoir:
         return target
 
     def _mix_number(self, generator: torch.Generator) -> object:
-        choice = int(torch.randint(len(self._draws), (), generator=generator))
-        value = self._draws[choice]
+        choice = int(torch.randint(len(self._numbers), (), generator=generator))
+        value = self._numbers[choice]
         return value * float(_scales(1, generator)) if isinstance(value, float) else value
 
     def _gather(
@@ -75,17 +75,18 @@ class Reservoir:
         sources = sources[: sources.numel() // elements * elements].view(-1, elements)
         flat = target.view(-1)
         body = flat[: chunks * elements].view(chunks, elements)
-        chosen = torch.randint(len(sources), (chunks,), generator=generator)
-        torch.index_select(sources, 0, chosen, out=body)
         tail = flat[chunks * elements :]
         if len(tail):
             tail.copy_(sources.view(-1)[: len(tail)])
+        if scaled and body.is_floating_point():
+            _scale_in_one_pass(sources, body, generator)
+            tail.mul_(_scales(1, generator).to(body.dtype))
+            return
+        chosen = torch.randint(len(sources), (chunks,), generator=generator)
+        torch.index_select(sources, 0, chosen, out=body)
         if self._domain.kind is DomainKind.SIGN:
             signs = torch.randint(2, (chunks, 1), generator=generator) * 2 - 1
             body.mul_(signs.to(body.dtype))
-        elif scaled and body.is_floating_point():
-            body.mul_(_scales(chunks, generator).to(body.dtype).unsqueeze(1))
-            tail.mul_(_scales(1, generator).to(body.dtype))
 
     def _mix_rows_in_place(self, target: torch.Tensor, generator: torch.Generator) -> None:
         """Take each row from the same row of a random draw: triangles stay triangles."""
@@ -104,6 +105,20 @@ class Reservoir:
         choice = int(torch.randint(len(self._pool), (), generator=generator))
         scale = _scales(target.shape[-1], generator).to(target.dtype)
         torch.mul(self._pool[choice], scale.unsqueeze(-1) * scale, out=target)
+
+
+def _scale_in_one_pass(
+    sources: torch.Tensor, body: torch.Tensor, generator: torch.Generator
+) -> None:
+    """Fill from a random piece of the pool on, each piece scaled at random: one read, one write.
+
+    The pool has no fewer pieces than the target.
+    """
+    start = int(torch.randint(len(sources), (), generator=generator))
+    scales = _scales(len(body), generator).to(body.dtype).unsqueeze(1)
+    head = min(len(body), len(sources) - start)
+    torch.mul(sources[start : start + head], scales[:head], out=body[:head])
+    torch.mul(sources[: len(body) - head], scales[head:], out=body[head:])
 
 
 _WHOLE = frozenset({DomainKind.INDEX, DomainKind.MASK, DomainKind.SIGN})
