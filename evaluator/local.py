@@ -17,7 +17,7 @@ from problems.problem import Problem
 
 __all__ = ["IN_FLIGHT", "LocalEvaluator", "capacity_of"]
 
-IN_FLIGHT = 2
+IN_FLIGHT = 3
 """One candidate is built and checked while another is timed."""
 
 

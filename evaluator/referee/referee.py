@@ -47,7 +47,7 @@ class Referee:
         cores: CoreSets | None = None,
         deadlines: Deadlines | None = None,
         gate: Gate | None = None,
-        session_bytes: int = 2 * GIB,
+        session_bytes: int = 3 * GIB // 2,
         candidate_bytes: int | None = None,
     ) -> None:
         """Prepare it; processes start with the first use.
