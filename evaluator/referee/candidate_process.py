@@ -200,9 +200,11 @@ class CandidateProcess:
             raise CandidateFailed(Status.TIMING_MISMATCH, "background_process", log)
         before = _cpu_s(self._worker.pid)
         # The kernel counts whole ticks: a first look may catch one by chance, a second does not.
+        watched_s = 0.0
         for window_s in IDLE_WINDOWS_S:
             time.sleep(window_s)
-            if _cpu_s(self._worker.pid) - before <= IDLE_CPU_SHARE * sum(IDLE_WINDOWS_S):
+            watched_s += window_s
+            if _cpu_s(self._worker.pid) - before <= IDLE_CPU_SHARE * watched_s:
                 return
         log = "a thread of the candidate works between calls: finish all work in forward."
         raise CandidateFailed(Status.TIMING_MISMATCH, "background_thread", log)

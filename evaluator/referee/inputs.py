@@ -174,15 +174,20 @@ class MemoryPlan:
     def _timed_stride(self) -> int:
         return self.set_bytes + SHIFT_STEPS * ALIGNMENT_BYTES
 
-    def timed_bases(self, count: int, rng: np.random.Generator) -> list[int]:
+    def timed_bases(
+        self, count: int, rng: np.random.Generator, last: Sequence[int] = ()
+    ) -> list[int]:
         """Choose bases for timed sets: which ones, in what order and how shifted is random.
 
         Args:
             count: How many, at most `num_timed`.
             rng: Source of the choice.
+            last: Bases in use: left alone where enough others are free.
         """
         start = self.num_places * self.set_bytes
-        slots = rng.permutation(self.num_timed)[:count]
+        taken = {(base - start) // self._timed_stride for base in last}
+        free = [slot for slot in range(self.num_timed) if slot not in taken]
+        slots = rng.permutation(free if len(free) >= count else self.num_timed)[:count]
         shifts = rng.integers(0, SHIFT_STEPS, size=count)
         return [
             start + int(slot) * self._timed_stride + int(shift) * ALIGNMENT_BYTES

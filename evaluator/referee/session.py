@@ -118,7 +118,7 @@ class Session:
         The reference is halted before, so that no leg begins while a process is still halting.
         """
         self.reference.worker.stop()
-        self._mixing = self.memory.timed_bases(count, self._rng)
+        self._mixing = self.memory.timed_bases(count, self._rng, self._leg_bases)
         self._mixer.begin_mix(self._mixing, secret_seed())
 
     def mixed_bases(self, count: int) -> list[int]:

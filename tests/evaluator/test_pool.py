@@ -11,7 +11,7 @@ import pytest
 from archives.candidate import Candidate
 from archives.evaluation import Evaluation, Status
 from evaluator.evaluator import EvaluationRequest
-from evaluator.local import LocalEvaluator
+from evaluator.local import IN_FLIGHT, LocalEvaluator
 from evaluator.pool import Pool
 from problems.errors import EvaluatorError, ProblemError
 from tests.evaluator.referee_cases import SOFTMAX, new_referee, problem_of, source_of
@@ -32,7 +32,7 @@ async def _kill_one_of_two_actors() -> None:
     pool = Pool(num_actors=2, calibrate=False)
     try:
         capacity = await pool.start()
-        assert capacity.in_flight == 4
+        assert capacity.in_flight == 2 * IN_FLIGHT
         assert capacity.device.threads >= 1
         assert was_judged(await pool.evaluate(request_of(0)))
         graph = await pool.graph(SOFTMAX)

@@ -249,6 +249,7 @@ def test_the_environment_is_an_allow_list(worker: WorkerHandle) -> None:
     names = set(probe(worker, "import os; return list(os.environ)"))
     assert names <= {
         "EVOKERNEL_BUILD_DIR",
+        "GLIBC_TUNABLES",
         "HOME",
         "LANG",
         "LC_CTYPE",
@@ -263,6 +264,7 @@ def test_the_environment_is_an_allow_list(worker: WorkerHandle) -> None:
         "PATH",
         "PYTHONDONTWRITEBYTECODE",
         "PYTHONHASHSEED",
+        "PYTHONMALLOC",
         "TMPDIR",
     } | {name for name in names if name.startswith(("TORCH", "KMP", "PYTORCH"))}
 
