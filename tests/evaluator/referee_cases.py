@@ -106,9 +106,14 @@ def judge(
 
 
 def judge_surely(referee: Referee, problem: Problem, source: str) -> Evaluation:
-    """Evaluate a cheat: what makes every timing look noisy must not end as a skipped test."""
+    """Evaluate a cheat: what makes every timing look noisy must not end as a skipped test.
+
+    Only where an honest kernel gets no verdict either is the host to blame.
+    """
     candidate = Candidate.of(problem.key, source)
     verdict = _first_stable(referee, EvaluationRequest(problem=problem, candidate=candidate))
+    if verdict.status is Status.UNSTABLE:
+        judge(referee, SOFTMAX, source_of("honest/torch_expression"))
     assert verdict.status is not Status.UNSTABLE, verdict.log
     return verdict
 
