@@ -10,14 +10,14 @@ from dataclasses import dataclass
 
 from archives.candidate import Candidate
 from archives.evaluation import Status
-from evaluator.evaluator import EvaluationRequest
+from evaluator.evaluator import EvaluationRequest, Purpose
 from evaluator.referee.referee import Referee
 from evaluator.referee.timing import noise_floor
 from problems.problem import Problem, Scale
 
 __all__ = ["Noise", "measure_noise"]
 
-RUNS = 3
+RUNS = 2
 UNSTABLE_FLOOR = 0.05
 """Floor of a host that was too busy to be measured: claims below it would mean nothing."""
 
@@ -55,7 +55,7 @@ def get_init_inputs():
 
 
 def measure_noise(referee: Referee) -> Noise:
-    """Time a kernel against itself a few times.
+    """Time a kernel against itself, with the effort that goes into what is reported.
 
     Args:
         referee: Started.
@@ -64,7 +64,7 @@ def measure_noise(referee: Referee) -> Noise:
         level=0, id=1, name="A/A", family="calibration", scale=Scale.CUSTOM, source=_SOURCE
     )
     candidate = Candidate.of(problem.key, _SOURCE.replace("class Model(", "class ModelNew("))
-    request = EvaluationRequest(problem=problem, candidate=candidate)
+    request = EvaluationRequest(problem=problem, candidate=candidate, purpose=Purpose.VERIFY)
     verdicts = [referee.evaluate(request) for _ in range(RUNS)]
     floor = noise_floor([v.speedup for v in verdicts if v.speedup is not None])
     if all(verdict.status is Status.OK for verdict in verdicts):

@@ -71,7 +71,6 @@ def climb(
         right = trial.build_and_check(sources, sets)
         verify = request.purpose is Purpose.VERIFY
         effort = VERIFY_EFFORT if verify else SEARCH_EFFORT
-        trial.prepare()
         with bench.gate.exclusive():
             winner, blocks = trial.time(sources, right, effort)
             for _ in range(VERIFY_PROCESSES - 1 if verify else 0):
@@ -119,7 +118,6 @@ class _Trial:
         self._build = build
         self._findings = findings
         self._builder: CandidateProcess | None = None
-        self._prepared: CandidateProcess | None = None
         self._timed: list[CandidateProcess] = []
         self._hidden_weights = True
 
@@ -156,10 +154,6 @@ class _Trial:
             self._builder.stop()
         return right
 
-    def prepare(self) -> None:
-        """Fork the first process to be timed while another candidate may hold the gate."""
-        self._prepared = self._bench.process(self._session, self._build, timed=True)
-
     def time(
         self, sources: Sequence[str], numbers: Sequence[int], effort: Effort
     ) -> tuple[int, list[Block]]:
@@ -168,8 +162,8 @@ class _Trial:
         The process is left halted for `require_unchanged`, since what it costs to look at it and
         to end it should not keep the gate.
         """
-        process = self._prepared or self._bench.process(self._session, self._build, timed=True)
-        self._prepared = None
+        # Forked under the gate: its first milliseconds are spent on the core that is timed.
+        process = self._bench.process(self._session, self._build, timed=True)
         self._timed.append(process)
         for number in numbers:
             self._open(process, sources, number)
@@ -198,7 +192,7 @@ class _Trial:
 
     def close(self) -> None:
         """End every process."""
-        for process in (*self._timed, self._prepared, self._builder):
+        for process in (*self._timed, self._builder):
             if process is not None:
                 process.end()
 

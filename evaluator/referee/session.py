@@ -161,7 +161,8 @@ class Session:
         for _ in range(EMPTY_LEGS):
             time.sleep(SETTLING_S)
             trips.append(self.reference.leg_ms([]))
-        self._empty_ms = median(trips)
+        # Not the median: a trip that something disturbed would be taken off every leg.
+        self._empty_ms = sorted(trips)[1]
         self._empty_until = time.monotonic() + EMPTY_VALID_S
         return self._empty_ms
 
