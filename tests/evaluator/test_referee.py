@@ -270,7 +270,8 @@ def test_check_sets_of_a_large_problem_are_drawn_in_turn() -> None:
         assert evaluate(small, problem, baked).reason == "wrong_value"
         verdict = evaluate(small, problem, honest[0], Purpose.VERIFY)
         assert verdict.status in {Status.OK, Status.UNSTABLE}, verdict
-        assert verdict.facts.launches
+        if verdict.status is Status.OK:
+            assert verdict.facts.launches
     finally:
         small.close()
 
