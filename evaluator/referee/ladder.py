@@ -27,7 +27,7 @@ from evaluator.referee.verdict import Findings, facts_of
 __all__ = ["climb", "require_screened"]
 
 SEARCH_EFFORT = Effort(blocks=5, rounds=2, max_width=1.6)
-VERIFY_EFFORT = Effort(blocks=20, rounds=1, max_width=1.25)
+VERIFY_EFFORT = Effort(blocks=20, rounds=2, max_width=1.25)
 VERIFY_PROCESSES = 3
 CENSUS_CALLS = 3
 MAX_CRASHES = 3

@@ -264,7 +264,6 @@ def test_the_environment_is_an_allow_list(worker: WorkerHandle) -> None:
         "PATH",
         "PYTHONDONTWRITEBYTECODE",
         "PYTHONHASHSEED",
-        "PYTHONMALLOC",
         "TMPDIR",
     } | {name for name in names if name.startswith(("TORCH", "KMP", "PYTORCH"))}
 
