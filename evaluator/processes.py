@@ -65,9 +65,9 @@ def worker_environment(*, path: str | None = None) -> dict[str, str]:
         "OMP_PROC_BIND": "close",
         "MKL_NUM_THREADS": "1",
         "OPENBLAS_NUM_THREADS": "1",
-        # Huge pages for the heap: a fork copies fewer page-table entries. Python keeps arenas of its
-        # own: in the C heap its objects would settle between freed outputs, whose pages could not
-        # be used again then, and big outputs would cost four times as much.
+        # Huge pages for the heap: a fork copies fewer page-table entries. Python keeps arenas of
+        # its own: in the C heap its objects would settle between freed outputs, whose pages could
+        # not be used again then, and big outputs would cost four times as much.
         "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
         "MALLOC_MMAP_MAX_": "0",
         "MALLOC_TRIM_THRESHOLD_": str(8 << 30),
