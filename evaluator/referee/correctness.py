@@ -187,7 +187,7 @@ def bound_of(owns: Sequence[Deviation], dtype: str) -> Bound:
         owns: The own-precision reference against float64, for each seed of the distribution.
         dtype: The output's dtype.
 
-    Source: DESIGN, "Accuracy": max(16 x own error, 8 x unit roundoff x scale); the scale of the
+    Source: docs/decisions/0006: max(16 x own error, 8 x unit roundoff x scale); the scale of the
         largest error's floor is the largest magnitude.
     """
     if not is_float(dtype):

@@ -1,6 +1,6 @@
 """Which device numbers come from, and which cores do what on it.
 
-Source: cpu_evaluator.md section 4: a compiler on core 1 beside one timed thread pinned to core 0
+Source: our own measurements: a compiler on core 1 beside one timed thread pinned to core 0
     left the A/A interval at 2.3-3.6 %, no worse than without; beside two timed threads it was
     21-64 %. Hence timed code never has all cores.
 """

@@ -4,7 +4,7 @@ A *leg* is n calls in a row; its wall time minus that of an empty leg is the tim
 *block* is four legs, ABBA or BAAB, A being the reference: its log ratio
 d = (ln A1 + ln A2) / 2 - (ln B1 + ln B2) / 2 is free of any drift that is linear in time.
 
-Source: cpu_evaluator.md section 4 (what was measured) and timing.md sections 3 and 4: the median
+Source: our own measurements of leg protocols on a CPU; docs/referee.md, Timing: the median
     of paired log ratios, never a minimum or a low quantile (A/A 6-8 % off); 99 % intervals by
     order statistics, ranks floor((n - z sqrt n) / 2) and ceil(1 + (n + z sqrt n) / 2).
 """
