@@ -3,7 +3,8 @@
     python benchmarks/evaluation_rate.py [--candidates N]
 
 ReLU over 4 MB, about 1 ms a call; each candidate is a C++ kernel of its own, built with g++,
-checked on five distributions and timed in five blocks. Two requests are kept in flight.
+checked on five distributions and timed in five blocks. As many requests are
+kept in flight as the evaluator asks for.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from problems.problem import Problem
 __all__ = ["IN_FLIGHT", "LocalEvaluator", "capacity_of"]
 
 IN_FLIGHT = 3
-"""One candidate is built and checked while another is timed."""
+"""Candidates are built and checked while another one is timed: a verification takes seconds."""
 
 
 def capacity_of(referee: Referee, *, calibrate: bool) -> Capacity:

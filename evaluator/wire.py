@@ -31,7 +31,8 @@ environment of `processes.worker_environment` and says {"ok": true, "ready": tru
             existing empty private folder: a tmpfs covers it where mounts are possible), memory
             (names of the memfds passed, in order) + descriptors [channel, memfds...];
             optional: build (an existing folder for build artefacts, or null; it survives the
-            worker), build_writable (false), scratch_bytes (256 MiB)
+            worker), build_writable (false), scratch_bytes (256 MiB), populate (false:
+            the pages of private memories come when touched)
             -> pid (as the referee sees it), isolation (such as "pid+net+seccomp")
     reap    pid, timeout_s; optional kill (false: after the wait a live one goes on)
             -> exit (code, or negative signal) | null (it lives)

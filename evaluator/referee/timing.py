@@ -162,7 +162,7 @@ def noise_floor(a_a_speedups: Sequence[float]) -> float:
     """Derive the relative speedup below which nothing is claimed.
 
     Args:
-        a_a_speedups: Speedups of the reference against itself, each from one short run.
+        a_a_speedups: Speedups of the reference against itself, each from one evaluation.
 
     Returns:
         The largest deviation from 1 seen, at least 1.5 %.
