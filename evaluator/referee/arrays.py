@@ -99,6 +99,11 @@ class Array:
         """Number of elements."""
         return self.values.size
 
+    def part(self, start: int, count: int) -> Array:
+        """Return a view of `count` elements from flat position `start` on; row-major alone."""
+        assert self.values.flags.c_contiguous, "a part is taken of row-major tensors"
+        return Array(values=self.values.reshape(-1)[start : start + count], dtype=self.dtype)
+
     def chunk(self, start: int, count: int) -> NDArray[np.generic]:
         """Copy `count` elements from flat (row-major) position `start` on."""
         return np.array(self.peek(start, count))

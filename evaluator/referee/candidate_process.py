@@ -147,23 +147,28 @@ class CandidateProcess:
         self._addresses = reply.get("addresses")
         return 1000 * wall
 
-    def snapshot(self, call: int, expected: Sequence[Array]) -> list[Array] | None:
-        """Read the outputs of a call of the last leg out of the halted process.
+    def snapshot(
+        self, call: int, expected: Sequence[Array], starts: Sequence[int]
+    ) -> list[Array] | None:
+        """Read parts of the outputs of a call of the last leg out of the halted process.
 
         It gets no time for that: what is not there yet will not be found.
 
         Args:
             call: Number of the call.
-            expected: Tensors of the shapes and dtypes that the outputs must have.
+            expected: Tensors of the shapes and dtypes that the parts must have.
+            starts: Flat position in its output at which each part starts, in elements.
 
         Returns:
-            The outputs, if they lie row after row at the addresses that the process gave; None
-            where they cannot be read.
+            The parts, if the outputs lie row after row at the addresses that the process gave;
+            None where they cannot be read.
         """
         try:
             addresses = self._addresses[call]  # type: ignore[index]
-            pairs = list(zip(addresses, expected, strict=True))
-            return [read_array(self._worker.pid, address, like) for address, like in pairs]
+            return [
+                read_array(self._worker.pid, address + start * like.values.itemsize, like)
+                for address, like, start in zip(addresses, expected, starts, strict=True)
+            ]
         except (TypeError, IndexError, KeyError, ValueError, OSError, OverflowError):
             return None
 

@@ -44,6 +44,14 @@ class CoreSets:
         """Threads that timed code may use."""
         return len(self.timed)
 
+    @property
+    def opens_aside(self) -> bool:
+        """Whether a reference may start on the other cores and be moved before it is timed.
+
+        Several threads are bound to cores when they start, one is not.
+        """
+        return self.threads == 1
+
 
 def core_sets(available: tuple[int, ...] | None = None) -> CoreSets:
     """Divide the cores: on two, one is timed; on more, all but two are.

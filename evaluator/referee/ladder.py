@@ -26,8 +26,8 @@ from evaluator.referee.verdict import Findings, facts_of
 
 __all__ = ["climb", "require_screened"]
 
-SEARCH_EFFORT = Effort(blocks=5, rounds=2, max_width=1.6)
-VERIFY_EFFORT = Effort(blocks=20, rounds=2, max_width=1.25)
+SEARCH_EFFORT = Effort(blocks=5, rounds=2, hopeless_blocks=3, max_width=1.6)
+VERIFY_EFFORT = Effort(blocks=20, rounds=2, hopeless_blocks=5, max_width=1.25)
 VERIFY_PROCESSES = 3
 CENSUS_CALLS = 3
 MAX_CRASHES = 3
@@ -168,7 +168,7 @@ class _Trial:
         for number in numbers:
             self._open(process, sources, number)
         with self._common_weights():
-            watch = Stopwatch(self._session, process, self._bench.turn)
+            watch = Stopwatch(self._session, process)
             winner, latencies = watch.race(numbers)
             self._findings.latencies.update(latencies)
             process.require_idle()

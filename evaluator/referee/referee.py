@@ -11,6 +11,7 @@ No code of a candidate or a problem runs in the referee's own process, and torch
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from time import perf_counter
 
 from archives.evaluation import DeviceFingerprint, Evaluation
@@ -153,10 +154,19 @@ class Referee:
         except ProblemError:
             # What cannot be traced may run all the same; if not, the session says why.
             graph = None
-        with bench.gate.exclusive():
-            return Session(
-                problem, graph, bench.spawner, bench.cores, bench.deadlines, self._session_bytes
+        with nullcontext() if bench.cores.opens_aside else bench.gate.exclusive():
+            session = Session(
+                problem,
+                graph,
+                bench.spawner,
+                bench.cores,
+                bench.deadlines,
+                self._session_bytes,
+                bench.turn,
             )
+        with session.closing_on_error(), bench.gate.exclusive():
+            session.settle()
+        return session
 
     def _judge(
         self, session: Session, request: EvaluationRequest, findings: Findings

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from statistics import median
 
 import numpy as np
@@ -37,7 +38,10 @@ TIMED_SLACK = 2.0
 
 
 class Session:
-    """A problem that candidates are judged on. To be used under the timing gate, unless stated."""
+    """A problem that candidates are judged on. To be used under the timing gate, unless stated.
+
+    It may be opened outside the gate where `CoreSets.opens_aside`.
+    """
 
     def __init__(
         self,
@@ -47,8 +51,9 @@ class Session:
         cores: CoreSets,
         deadlines: Deadlines,
         room_bytes: int,
+        turn: threading.Lock,
     ) -> None:
-        """Open the problem: start its reference worker, draw its sets, measure it alone.
+        """Open the problem: start its reference worker and draw its sets; `settle` follows.
 
         Args:
             problem: The problem.
@@ -58,6 +63,7 @@ class Session:
             cores: Who runs where.
             deadlines: How long each step may take.
             room_bytes: From how much shared memory on check sets are drawn in turn.
+            turn: Held while a leg is timed; keeps the referee's other threads still meanwhile.
 
         Raises:
             ProblemError: It does not load or run, does not fit in memory, or cannot be judged.
@@ -66,6 +72,8 @@ class Session:
         if graph is not None:
             require_fit(problem.label, needed_bytes(graph, plan_of(graph, room_bytes)))
         self.problem = problem
+        self.turn = turn
+        self._cores = cores
         self.construction_seed = secret_seed()
         self.inputs = SharedMemory("inputs")
         self.state = SharedMemory("state")
@@ -79,11 +87,12 @@ class Session:
         def worker(memory: tuple[SharedMemory, ...]) -> ReferenceWorker:
             plan = WorkerPlan(
                 role="reference",
-                cpus=cores.timed,
+                cpus=cores.other if cores.opens_aside else cores.timed,
                 threads=cores.threads,
                 memory_bytes=None,
                 memory=memory,
                 timed=True,
+                aside=cores.opens_aside,
             )
             return ReferenceWorker(spawner.spawn(plan), problem, deadlines)
 
@@ -93,13 +102,18 @@ class Session:
         # kernel).
         self._mixer = worker((self.inputs,))
         self._mixing: list[int] = []
-        self._empty_ms = self._empty_until = 0.0
+        self.alone_ms = self._empty_ms = self._empty_until = 0.0
         self._leg_bases: list[int] = []
-        try:
+        with self.closing_on_error():
             self._open({} if graph is None else pointers(graph), room_bytes)
-        except BaseException:
-            self.close()
-            raise
+        self.reference.worker.stop()
+
+    def settle(self) -> None:
+        """Move to the timed cores and measure the reference alone."""
+        if self._cores.opens_aside:
+            for worker in (self.reference.worker, self._mixer.worker):
+                worker.promote(self._cores.timed)
+        self.alone_ms = self.measure_alone()
         self.reference.worker.stop()
 
     @property
@@ -142,12 +156,21 @@ class Session:
 
     def measure_alone(self) -> float:
         """Time the reference with no candidate about, in ms per call."""
-        self.reference.leg_ms(self.mixed_bases(2))
+        self.reference_leg_ms(self.mixed_bases(2))
         empty = self.empty_ms()
-        first = max(self.reference.leg_ms(self.mixed_bases(2)) - empty, 0.001) / 2
+        first = max(self.reference_leg_ms(self.mixed_bases(2)) - empty, 0.001) / 2
         calls = calls_per_leg(first, first, self.max_calls())
-        legs = (self.reference.leg_ms(self.mixed_bases(calls)) for _ in range(3))
+        legs = (self.reference_leg_ms(self.mixed_bases(calls)) for _ in range(3))
         return median(max(leg - empty, 0.001) / calls for leg in legs)
+
+    def reference_leg_ms(self, bases: Sequence[int]) -> float:
+        """Time a leg of the reference: its wall in ms, the empty round trip included."""
+        with self.turn:
+            return self.reference.leg_ms(bases)
+
+    def forget_empty(self) -> None:
+        """Let the empty round trip be measured anew: it cannot have been right."""
+        self._empty_until = 0.0
 
     def empty_ms(self) -> float:
         """Return the time of the round trip of an empty leg, in ms, no older than some seconds.
@@ -160,7 +183,7 @@ class Session:
         trips = []
         for _ in range(EMPTY_LEGS):
             time.sleep(SETTLING_S)
-            trips.append(self.reference.leg_ms([]))
+            trips.append(self.reference_leg_ms([]))
         # Not the median: a trip that something disturbed would be taken off every leg.
         self._empty_ms = sorted(trips)[1]
         self._empty_until = time.monotonic() + EMPTY_VALID_S
@@ -195,6 +218,15 @@ class Session:
         """Draw one check set anew, in place of the last one; see `Draws`."""
         return self._draws.draw_in_turn(number)
 
+    @contextmanager
+    def closing_on_error(self) -> Iterator[None]:
+        """Close the session where the block fails."""
+        try:
+            yield
+        except BaseException:
+            self.close()
+            raise
+
     def close(self) -> None:
         """End the workers and give the memory back."""
         self.reference.worker.end()
@@ -220,7 +252,6 @@ class Session:
         )
         self.checks = self._draws.survey() if self.memory.in_turn else self.draw_checks()
         require_vote(self.problem.label, [check.voids for check in self.checks])
-        self.alone_ms = self.measure_alone()
 
     def _size_memory(self) -> None:
         require_fit(self.problem.label, self.memory.total_bytes)

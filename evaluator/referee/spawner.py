@@ -46,6 +46,7 @@ class WorkerPlan:
         build: Folder of build artefacts, or None.
         build_writable: Whether it may write there.
         timed: Whether its speed counts: it then precedes other processes where that is permitted.
+        aside: Whether it starts like any other process: `Worker.promote` lets it be timed.
     """
 
     role: str
@@ -56,6 +57,7 @@ class WorkerPlan:
     build: Path | None = None
     build_writable: bool = False
     timed: bool = False
+    aside: bool = False
 
 
 class Worker:
@@ -109,6 +111,12 @@ class Worker:
     def resume(self) -> None:
         """Let it go on."""
         self._signal(signal.SIGCONT)
+
+    def promote(self, cpus: Sequence[int]) -> None:
+        """Move a process of one thread to the cores on which it is timed; it precedes others."""
+        if not self.ended:
+            os.sched_setaffinity(self.pid, cpus)
+            prefer_process(self.pid)
 
     def _signal(self, number: int) -> None:
         if not self.ended:
@@ -197,7 +205,7 @@ class Spawner:
                 )
             worker = Worker(self, ours, reply, scratch)
             self._workers[worker.pid] = worker
-        if plan.timed:
+        if plan.timed and not plan.aside:
             prefer_process(worker.pid)
         if plan.memory_bytes is not None:
             self.watchdog.watch(worker.pid, plan.memory_bytes)

@@ -3,7 +3,7 @@
 The referee's wall is the number. Around a leg of one process the other is halted, so nothing a
 candidate left running can slow the reference, and it gets no time of its own either. A random
 call of every leg is compared with the reference's output for the same inputs, which neither
-process had seen before the leg.
+process had seen before the leg: of an output of over 1 MB, a part that starts at random.
 
 Covered: replayed, forgotten or reused outputs, work put off until after the leg, a clock or an
 empty round trip that is forged, threads that slow the reference.
@@ -12,8 +12,8 @@ Not covered: effects of one process on the caches and the memory of the next, wh
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from statistics import median
 from time import perf_counter
@@ -23,6 +23,7 @@ from evaluator.referee.arrays import Array
 from evaluator.referee.candidate_process import CandidateProcess, Outputs
 from evaluator.referee.correctness import Mismatch, deviation, judge, mismatch_of_spec
 from evaluator.referee.failure import CandidateFailed
+from evaluator.referee.indices import Indices
 from evaluator.referee.session import Session
 from evaluator.referee.timing import Block, Ratio, calls_per_leg, estimate, slope_agrees, slope_ms
 
@@ -39,6 +40,12 @@ SLOPE_AGREEMENT = 1.5
 DEFERRED_MS = 0.5
 """Fetching an output may take that much longer from a candidate than from the reference."""
 RACE_LEG_MS = 2.0
+PART_ELEMENTS = 1 << 18
+PART_SHARE = 4
+"""Of a large output a quarter is compared, another one each time: whoever leaves out a hundredth
+of the work while it is timed is found out in a few legs, and there are 10, or over 100."""
+HOPELESS_SPEEDUP = 0.7
+"""A candidate that is slower than this in every block needs no precise time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,11 +55,14 @@ class Effort:
     Attributes:
         blocks: ABBA blocks in one round.
         rounds: Rounds at most: another follows where the first leaves too much in doubt.
+        hopeless_blocks: Blocks after which a candidate is left alone that is much slower than the
+            reference in each of them.
         max_width: Upper over lower bound of the interval beyond which there is no verdict.
     """
 
     blocks: int
     rounds: int
+    hopeless_blocks: int
     max_width: float
 
 
@@ -62,19 +72,15 @@ class Stopwatch:
     To be used under the timing gate.
     """
 
-    def __init__(
-        self, session: Session, candidate: CandidateProcess, turn: AbstractContextManager[object]
-    ) -> None:
+    def __init__(self, session: Session, candidate: CandidateProcess) -> None:
         """Prepare it.
 
         Args:
             session: The problem.
             candidate: A process that has opened what is to be timed.
-            turn: Entered around each leg; keeps the referee's other threads still meanwhile.
         """
         self._session = session
         self._candidate = candidate
-        self._turn = turn
         self._bounds = session.timed_bounds()
         candidate.stop()
         self._empty_ms = session.empty_ms()
@@ -124,13 +130,23 @@ class Stopwatch:
         calls = self._warm_up(index, latency_ms)
         kept: list[Block] = []
         for _ in range(effort.rounds):
-            found = [self._block(index, calls) for _ in range(effort.blocks)]
+            found = self._round(index, calls, effort)
             kept += self._undisturbed(found)
             if len(kept) >= MIN_BLOCKS and estimate(kept).width <= effort.max_width:
                 self._require_slope(index, calls, estimate(kept))
                 self._require_prompt(estimate(kept))
                 return kept
         raise host_noisy("the legs of reference or candidate differ too much among themselves")
+
+    def _round(self, index: int, calls: int, effort: Effort) -> list[Block]:
+        """Time a round of blocks; fewer where they show that there is no hope."""
+        found: list[Block] = []
+        while len(found) < effort.blocks:
+            found.append(self._block(index, calls))
+            fastest = max(block.log_ratio for block in found)
+            if len(found) == effort.hopeless_blocks and fastest < math.log(HOPELESS_SPEEDUP):
+                break
+        return found
 
     def _warm_up(self, index: int, latency_ms: float) -> int:
         """Let both sides touch the memory that the outputs of a leg will need.
@@ -166,22 +182,27 @@ class Stopwatch:
             reference = self._reference_leg(bases)
         call = self._session.choose(calls)
         expected = self._session.timed_outputs(call)
-        seen = self._candidate.snapshot(call, expected)
+        starts = [self._part_start(output) for output in expected]
+        parts = [_part(*pair) for pair in zip(expected, starts, strict=True)]
+        seen = self._candidate.snapshot(call, parts, starts)
         # The next sets are filled on the timed core while this one compares.
         self._session.begin_mix(calls)
-        self._check_timed(call, calls, expected, seen)
+        if seen is None or self._mismatch(seen, parts) is not None:
+            self._check_whole(call, calls, expected, was_read=seen is not None)
         return self._per_call(reference, calls), self._per_call(candidate, calls)
 
-    def _check_timed(
-        self, call: int, calls: int, expected: Sequence[Array], seen: Sequence[Array] | None
+    def _part_start(self, output: Array) -> int:
+        """Choose where the part of an output starts that is compared."""
+        return self._session.choose(output.numel - _part_size(output) + 1)
+
+    def _check_whole(
+        self, call: int, calls: int, expected: Sequence[Array], *, was_read: bool
     ) -> None:
-        """Compare what a random call of the candidate's last leg left in its memory."""
-        if seen is not None and self._mismatch(seen, expected) is None:
-            return
+        """Let the candidate show a call of its last leg whose memory did not satisfy."""
         outputs = self._shipped(call)
         mismatch = self._mismatch(outputs.arrays, expected)
         if mismatch is None:
-            if seen is not None and outputs.row_major:
+            if was_read and outputs.row_major:
                 log = "an output was not there yet when the clock stopped: compute in forward."
                 raise CandidateFailed(Status.TIMING_MISMATCH, "deferred_work", log)
             return
@@ -215,6 +236,12 @@ class Stopwatch:
     def _undisturbed(self, blocks: Sequence[Block]) -> list[Block]:
         """Drop blocks with a slowed reference, after another look at the reference alone."""
         session = self._session
+        if any(min(block.reference_ms + block.candidate_ms) <= LEAST_MS for block in blocks):
+            # No leg is as short as an empty one: the host disturbed the empty ones.
+            session.forget_empty()
+            self._candidate.stop()
+            self._empty_ms = session.empty_ms()
+            blocks = [b for b in blocks if min(b.reference_ms + b.candidate_ms) > LEAST_MS]
         kept = [b for b in blocks if not b.slowed(session.alone_ms, SLOWED_FACTOR)]
         if 2 * len(kept) < len(blocks):
             # Either the host has changed its pace, or the candidate slows the reference: it is
@@ -263,13 +290,24 @@ class Stopwatch:
 
     def _reference_leg(self, bases: Sequence[int]) -> float:
         self._candidate.stop()
-        with self._turn:
-            return self._session.reference.leg_ms(bases)
+        return self._session.reference_leg_ms(bases)
 
     def _candidate_leg(self, index: int, bases: Sequence[int]) -> float:
         self._session.reference.worker.stop()
-        with self._turn:
+        with self._session.turn:
             return self._candidate.leg_ms(index, bases)
+
+
+def _part_size(output: Array) -> int:
+    """Elements of an output that are compared after a leg; all where they are few, or indices."""
+    if isinstance(output, Indices):
+        return output.numel
+    return min(output.numel, max(PART_ELEMENTS, output.numel // PART_SHARE))
+
+
+def _part(output: Array, start: int) -> Array:
+    size = _part_size(output)
+    return output if size == output.numel else output.part(start, size)
 
 
 def host_noisy(what: str) -> CandidateFailed:

@@ -133,11 +133,10 @@ class CandidateWorker:
         if not request["bases"]:
             return {}
         program = self._program(request)
-        self._leg.clear()
         if program.keeper is not None:
             program.keeper.put_back()
-        arguments = [self._inputs(program, base) for base in request["bases"]]
-        return self._leg.run(program.model, arguments)
+        memory = self._memory["inputs"]
+        return self._leg.run(program.model, memory, program.inputs, request["bases"])
 
     def _ship(self, request: dict[str, Any]) -> dict[str, Any]:
         output = self._leg.output(request["call"])

@@ -11,7 +11,7 @@ import torch
 from archives.evaluation import Status
 from evaluator.wire import ALIGNMENT_BYTES, ValueSpec
 from evaluator.worker.failures import Failure
-from evaluator.worker.tensors import Memory, dtype_name, write
+from evaluator.worker.tensors import Memory, dtype_name, read, write
 
 __all__ = ["Leg", "tensors_of", "write_outputs"]
 
@@ -26,13 +26,27 @@ class Leg:
         self._outputs: list[object] = []
 
     def run(
-        self, forward: Callable[..., object], arguments: Sequence[Sequence[object]]
+        self,
+        forward: Callable[..., object],
+        memory: Memory,
+        inputs: Sequence[ValueSpec],
+        bases: Sequence[int],
     ) -> dict[str, Any]:
-        """Call once per argument list and keep the outputs; nothing else happens meanwhile.
+        """Call once per input set and keep the outputs; nothing else happens meanwhile.
 
-        The last leg's outputs go first: their memory, whose pages are there, serves again.
+        The last leg's outputs go first: their memory, whose pages are there, serves again. All
+        that the clock sees is here, the same for reference and candidate: 3 us more a call on one
+        side make a claim of 5 % out of a kernel of 60 us.
+
+        Args:
+            forward: What is called.
+            memory: Where the input sets lie.
+            inputs: Specs of a set.
+            bases: Where each set starts.
         """
         self.clear()
+        buffer = memory.buffer()
+        arguments = [[read(buffer, base, spec) for spec in inputs] for base in bases]
         outputs: list[object] = []
         keep = outputs.append
         gc.disable()

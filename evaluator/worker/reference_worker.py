@@ -205,10 +205,9 @@ class ReferenceWorker:
         if not request["bases"]:
             return {}
         opened = self._problem()
-        self._leg.clear()
         opened.keeper.put_back()
-        arguments = [self._inputs(base) for base in request["bases"]]
-        return self._leg.run(opened.model, arguments)
+        memory = self._memory["inputs"]
+        return self._leg.run(opened.model, memory, opened.inputs, request["bases"])
 
     def _ship(self, request: dict[str, Any]) -> dict[str, Any]:
         output = self._leg.output(request["call"])

@@ -12,6 +12,8 @@ from archives.evaluation import Evaluation, Rung, Status
 from evaluator.evaluator import EvaluationRequest, Purpose
 from evaluator.referee.calibration import Noise, measure_noise
 from evaluator.referee.referee import Referee
+from evaluator.referee.stopwatch import Stopwatch
+from evaluator.referee.timing import Block
 from problems.errors import ProblemError
 from problems.problem import Domain, DomainKind, Problem
 from tests.evaluator.referee_cases import (
@@ -142,6 +144,40 @@ def test_a_slower_kernel_is_seen_to_be_slower(referee: Referee) -> None:
     assert verdict.latency_ms is not None
     assert verdict.reference_ms is not None
     assert verdict.latency_ms > verdict.reference_ms
+
+
+def test_a_hopeless_kernel_is_not_measured_for_long(
+    referee: Referee, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    blocks = 0
+    measure = Stopwatch._block
+
+    def counted(self: Stopwatch, index: int, calls: int) -> Block:
+        nonlocal blocks
+        blocks += 1
+        return measure(self, index, calls)
+
+    monkeypatch.setattr(Stopwatch, "_block", counted)
+    problem = problem_of(A_A["tanh"], name="tanh")
+    four_times = "sum(torch.tanh(x) for _ in '1234') / 4"
+    slow = as_candidate(A_A["tanh"]).replace("torch.tanh(x)", four_times)
+    verdict = judge(referee, problem, slow)
+    assert verdict.status is Status.OK, verdict
+    assert verdict.speedup is not None
+    assert verdict.speedup < 0.5
+    assert blocks % 3 == 0, "three blocks a round, however many rounds the host needed"
+
+
+def test_work_that_is_left_out_while_the_clock_runs_is_found_out(referee: Referee) -> None:
+    source = module("torch.tanh(x)", "torch.randn(1024, 1024)")
+    whole = "torch.tanh(x)"
+    partly = "torch.cat([torch.tanh(x[:768]), x[768:]]) if self.calls > 12 else torch.tanh(x)"
+    candidate = as_candidate(source).replace(
+        f"return {whole}", f"self.calls = self.unused = self.unused + 1\n        return {partly}"
+    )
+    assert candidate.count("self.calls >") == 1
+    verdict = judge(referee, problem_of(source, name="tanh"), candidate)
+    assert (verdict.status, verdict.reason) == (Status.WRONG_VALUE, "wrong_when_timed")
 
 
 def test_a_verdict_tells_what_it_rests_on(referee: Referee) -> None:
