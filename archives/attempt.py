@@ -55,6 +55,7 @@ class Attempt:
         note: What the operator changed, one line for people.
         cost_s: Seconds of proposing.
         cost_usd: Money for proposing.
+        model: Language model that was asked; "" where none was.
     """
 
     slot: Slot
@@ -68,3 +69,4 @@ class Attempt:
     note: str = ""
     cost_s: float = 0.0
     cost_usd: float = 0.0
+    model: str = ""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
+from types import MappingProxyType
 
 from archives.configuration import without_configuration
 from problems.canonical import canonical_form, digest
@@ -43,13 +45,7 @@ class Candidate:
     @classmethod
     def of(cls, problem_key: str, source: str) -> Candidate:
         """Build the candidate of a source text for a problem."""
-        form, language = _program(without_configuration(source))
-        return cls(
-            id=digest(problem_key, canonical_form(source)),
-            program_id=digest(problem_key, form),
-            source=source,
-            language=language,
-        )
+        return _candidate(problem_key, source)
 
 
 def detect_language(source: str) -> Language:
@@ -62,25 +58,49 @@ def detect_language(source: str) -> Language:
         tree = parse(source)
     except SyntaxError:
         return Language.TORCH
-    names: set[str] = set()
-    keywords: set[str | None] = set()
-    imports: set[str] = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Name):
-            names.add(node.id)
-        elif isinstance(node, ast.keyword):
-            keywords.add(node.arg)
-        elif isinstance(node, ast.Import):
-            imports |= {alias.name.partition(".")[0] for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
-            imports.add((node.module or "").partition(".")[0])
-    if "CUDA_SOURCE" in names or "cuda_sources" in keywords:
-        return Language.CUDA
-    if "triton" in imports:
-        return Language.TRITON
-    if "CPP_SOURCE" in names or "cpp_sources" in keywords:
-        return Language.CPP
+    for language, signs in _SIGNS.items():
+        # Most texts lack the very word, which spares the walk.
+        if any(sign.strip("=").split()[-1] in source for sign in signs) and any(
+            not signs.isdisjoint(_signs(node)) for node in ast.walk(tree)
+        ):
+            return language
     return Language.TORCH
+
+
+_SIGNS: Mapping[Language, frozenset[str]] = MappingProxyType(
+    {
+        Language.CUDA: frozenset({"CUDA_SOURCE", "cuda_sources="}),
+        Language.TRITON: frozenset({"import triton"}),
+        Language.CPP: frozenset({"CPP_SOURCE", "cpp_sources="}),
+    }
+)
+
+
+def _signs(node: ast.AST) -> tuple[str, ...]:
+    """What a node may say of the language: a name, a keyword with "=", modules after "import"."""
+    match node:
+        case ast.Name():
+            return (node.id,)
+        case ast.keyword():
+            return (f"{node.arg}=",)
+        case ast.Import():
+            return tuple(f"import {alias.name.partition('.')[0]}" for alias in node.names)
+        case ast.ImportFrom():
+            return (f"import {(node.module or '').partition('.')[0]}",)
+        case _:
+            return ()
+
+
+@lru_cache(maxsize=64)
+def _candidate(problem_key: str, source: str) -> Candidate:
+    """The candidate; operator and engine ask for it one after the other."""
+    form, language = _program(without_configuration(source))
+    return Candidate(
+        id=digest(problem_key, canonical_form(source)),
+        program_id=digest(problem_key, form),
+        source=source,
+        language=language,
+    )
 
 
 @lru_cache(maxsize=256)

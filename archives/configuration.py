@@ -22,10 +22,11 @@ __all__ = [
     "read_configuration",
     "read_space",
     "with_configuration",
+    "with_space",
     "without_configuration",
 ]
 
-_VALUE_TYPES = (bool, int, float, str)
+_MOST_BITS = 64
 
 Configuration = Mapping[str, bool | int | float | str]
 """One point: a value for each parameter."""
@@ -37,7 +38,8 @@ Space = Mapping[str, Sequence[bool | int | float | str]]
 def read_space(source: str) -> Space:
     """Return the declared space of a program; empty where it declares none.
 
-    Only a literal dict of non-empty literal lists counts; anything else is no declaration.
+    Only a literal dict of non-empty literal lists counts, with texts, booleans, finite numbers and
+    whole ones of at most 64 bits; anything else is no declaration.
     """
     value = _literal(source, "TUNE_PARAMS")
     if not isinstance(value, dict):
@@ -46,7 +48,7 @@ def read_space(source: str) -> Space:
     for name, choices in value.items():
         if not isinstance(name, str) or not isinstance(choices, list | tuple) or not choices:
             return {}
-        if not all(isinstance(choice, _VALUE_TYPES) for choice in choices):
+        if not all(_is_value(choice) for choice in choices):
             return {}
         space[name] = tuple(choices)
     return space
@@ -57,7 +59,7 @@ def read_configuration(source: str) -> Configuration:
     value = _literal(source, "CONFIG")
     if not isinstance(value, dict):
         return {}
-    if not all(isinstance(k, str) and isinstance(v, _VALUE_TYPES) for k, v in value.items()):
+    if not all(isinstance(name, str) and _is_value(one) for name, one in value.items()):
         return {}
     return value
 
@@ -88,10 +90,36 @@ def with_configuration(source: str, configuration: Configuration) -> str:
     return _replace(source, node, repr(point))
 
 
+def with_space(source: str, space: Space) -> str:
+    """Return the source with its `TUNE_PARAMS` literal replaced, one parameter a line.
+
+    Args:
+        source: A module with a top-level `TUNE_PARAMS = {...}`.
+        space: The new space; its floats are finite.
+
+    Raises:
+        ValueError: The source does not parse or declares no `TUNE_PARAMS`.
+    """
+    node = _assignment(source, "TUNE_PARAMS")
+    if node is None:
+        raise ValueError("the source declares no top-level TUNE_PARAMS literal to write to")
+    lines = "".join(f"    {name!r}: {list(choices)!r},\n" for name, choices in space.items())
+    return _replace(source, node, "{\n" + lines + "}")
+
+
 def without_configuration(source: str) -> str:
     """Return the source with its `CONFIG` emptied; unchanged where it declares none."""
     node = _assignment(source, "CONFIG")
     return source if node is None else _replace(source, node, "{}")
+
+
+def _is_value(value: object) -> bool:
+    """Whether a value can be written back: 1e999 reads as infinite, a hex literal has no end."""
+    if isinstance(value, float):
+        return math.isfinite(value)
+    if isinstance(value, int):
+        return value.bit_length() <= _MOST_BITS
+    return isinstance(value, str)
 
 
 def _assignment(source: str, name: str) -> ast.expr | None:

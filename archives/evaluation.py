@@ -116,6 +116,7 @@ class DeviceFingerprint:
         name: Model name.
         uuid: Identity of the very device; for a CPU, a digest of model, cores and host.
         threads: Threads that the timed code may use (CPU), else 0.
+        vector_bits: Width of a CPU's vector registers; 0: not known.
         versions: Versions of python, torch, compiler, driver and operating system.
     """
 
@@ -124,6 +125,7 @@ class DeviceFingerprint:
     uuid: str
     threads: int
     versions: dict[str, str]
+    vector_bits: int = 0
 
     def __str__(self) -> str:
         threads = f", {self.threads} thread{'s' if self.threads != 1 else ''}"

@@ -13,7 +13,7 @@ from typing import Any
 from archives.attempt import Attempt, Slot
 from archives.encoding import encode_evaluation
 from archives.grid import Elite
-from archives.records import EvaluationRecord
+from archives.records import FORMAT_VERSION, EvaluationRecord
 from archives.store import Store
 from problems.problem import Problem
 
@@ -38,7 +38,7 @@ def canonical_export(store: Store) -> str:
         "rng_seed": run.rng_seed,
         "scale": run.scale,
         "referee_version": run.referee_version,
-        "format_version": run.format_version,
+        "format_version": FORMAT_VERSION,
         "problems": [
             {
                 "label": problem.label,
@@ -107,6 +107,7 @@ def _attempt(attempt: Attempt) -> dict[str, Any]:
     return {
         "slot": _slot(attempt.slot),
         "operator": attempt.operator,
+        "model": attempt.model,
         "parents": [_slot(parent) for parent in attempt.parents],
         "state": attempt.state.value,
         "reason": attempt.reason,

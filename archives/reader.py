@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from archives import run_queries, search_queries, verdict_queries
+from archives import llm_queries, run_queries, search_queries, verdict_queries
 from archives.attempt import Attempt, Slot
 from archives.candidate import Candidate
 from archives.configuration import Configuration
 from archives.database import Database
 from archives.evaluation import ConfigurationResult, Evaluation
 from archives.grid import Elite
+from archives.llm_call import LlmCall
 from archives.records import (
+    CallSummary,
     EvaluationRecord,
     Insertion,
     KnownCandidate,
@@ -28,6 +31,9 @@ from problems.graph import OperatorGraph
 from problems.problem import Problem
 
 __all__ = ["StoreReader"]
+
+_CALLS_AT_ONCE = 64
+"""Whole calls in memory while the recorded ones are gone through; each has its texts."""
 
 
 class StoreReader:
@@ -181,7 +187,44 @@ class StoreReader:
         with self._database.reading() as connection:
             return run_queries.counts(connection)
 
+    def seeds(self) -> list[SeedRequest]:
+        """Return every seed that was left for the run, in the order of arrival."""
+        with self._database.reading() as connection:
+            return run_queries.seeds(connection)
+
     def waiting_seeds(self) -> list[SeedRequest]:
         """Return the seeds that no generation has taken up yet."""
         with self._database.reading() as connection:
             return run_queries.waiting_seeds(connection)
+
+    def calls(self, problem_key: str | None = None) -> list[CallSummary]:
+        """Return the calls to language models in the order recorded, without their texts."""
+        with self._database.reading() as connection:
+            return llm_queries.call_summaries(connection, problem_key)
+
+    def call(self, id: int) -> LlmCall:
+        """Return one call with its texts, by the id that its summary has.
+
+        Raises:
+            StoreError: There is no such call; the message says which ids there are.
+        """
+        with self._database.reading() as connection:
+            return llm_queries.call(connection, id)
+
+    def recorded_calls(
+        self, problem_key: str | None = None, generation: int | None = None
+    ) -> Iterator[LlmCall]:
+        """Go through whole calls in the order of their slots, then of their numbers.
+
+        Few are in memory at a time. What is recorded meanwhile is left out.
+
+        Args:
+            problem_key: Calls for this problem alone; None: all, in the order of the problems.
+            generation: Calls of this generation alone; None: all.
+        """
+        with self._database.reading() as connection:
+            ids = llm_queries.call_ids(connection, problem_key, generation)
+        for start in range(0, len(ids), _CALLS_AT_ONCE):
+            with self._database.reading() as connection:
+                chunk = llm_queries.calls_numbered(connection, ids[start : start + _CALLS_AT_ONCE])
+            yield from chunk

@@ -8,12 +8,14 @@ from enum import StrEnum
 from archives.attempt import Attempt, Slot
 from archives.evaluation import DeviceFingerprint, Evaluation
 from archives.grid import Addition, Elite
+from archives.llm_call import CallOutcome
 
 __all__ = [
     "FORMAT_VERSION",
     "MIGRATE",
     "SEARCH",
     "VERIFY",
+    "CallSummary",
     "EvaluationRecord",
     "GenerationOutcome",
     "Insertion",
@@ -28,8 +30,8 @@ __all__ = [
     "SeedRequest",
 ]
 
-FORMAT_VERSION = 1
-"""Version of the store's tables. A change of the tables is a numbered migration."""
+FORMAT_VERSION = 2
+"""Version of the store's tables. A change of them is a step in `archives.upgrade`."""
 
 
 MIGRATE = "migrate"
@@ -252,3 +254,40 @@ class SeedRequest:
     name: str
     source: str
     generation: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallSummary:
+    """A recorded call to a language model, without what was sent and answered.
+
+    Attributes:
+        id: Number of the call in the run, from 1 in the order of arrival.
+        slot: The attempt that it was made for; that may have been lost with a killed engine.
+        number: Number within the attempt, from 0.
+        operator: Name of the operator that asked.
+        model: Name of the model.
+        prompt_hash: SHA-256 of the question; see `LlmCall.prompt_hash`.
+        outcome: How it ended.
+        finish: Why the model stopped; "" where unknown.
+        log: What went wrong, one line; "" where nothing did.
+        prompt_tokens: Tokens sent; None: the provider did not say.
+        completion_tokens: Tokens that came back; None: the provider did not say.
+        cost_usd: Money spent; None: the price of the model is not known.
+        latency_s: Seconds from the first try to the answer.
+        tries: Requests sent.
+    """
+
+    id: int
+    slot: Slot
+    number: int
+    operator: str
+    model: str
+    prompt_hash: str
+    outcome: CallOutcome
+    finish: str
+    log: str
+    prompt_tokens: int | None
+    completion_tokens: int | None
+    cost_usd: float | None
+    latency_s: float
+    tries: int

@@ -23,6 +23,7 @@ from archives.records import (
     SeedRequest,
 )
 from archives.tables import ATTEMPT, EVALUATION, PROBLEM, RUN, SEED_REQUEST, TALLY
+from archives.upgrade import OLDEST_FORMAT
 from problems.errors import StoreError
 from problems.graph import OperatorGraph
 from problems.problem import Problem
@@ -30,34 +31,48 @@ from problems.problem import Problem
 __all__ = [
     "check_format",
     "counts",
+    "format_version",
     "generation_reached",
     "graph",
     "problem_number",
     "problem_states",
     "problems",
     "run",
+    "seeds",
     "tallies",
     "waiting_seeds",
 ]
 
 
+_FORMAT_VERSION = select(RUN.c.format_version)
 _FIND_PROBLEM = select(PROBLEM.c.id).where(PROBLEM.c.key == bindparam("key"))
 
 
-def check_format(connection: Connection, folder: Path) -> None:
-    """Raise `StoreError` unless the store holds a run in the format of this version."""
+def check_format(connection: Connection, folder: Path) -> int:
+    """Return the format of the store, where this version can work with it.
+
+    Raises:
+        StoreError: There is no complete run, or it has a format that is not known.
+    """
     if not inspect(connection).has_table(RUN.name):
         raise StoreError(
             f"the run folder {folder} holds no complete run, its creation was interrupted: "
             "remove the folder and start the run again"
         )
-    version = connection.execute(select(RUN.c.format_version)).scalar_one()
-    if version != FORMAT_VERSION:
+    version = format_version(connection)
+    if not OLDEST_FORMAT <= version <= FORMAT_VERSION:
         age = "newer" if version > FORMAT_VERSION else "older"
         raise StoreError(
             f"the run {folder} was written in store format {version} by a {age} EvoKernel, "
             f"this one expects format {FORMAT_VERSION}: open it with the version that wrote it"
         )
+    return version
+
+
+def format_version(connection: Connection) -> int:
+    """Return the format that the store has now."""
+    version: int = connection.execute(_FORMAT_VERSION).scalar_one()
+    return version
 
 
 def run(connection: Connection) -> RunRecord:
@@ -170,13 +185,23 @@ def counts(connection: Connection) -> RunCounts:
 
 def waiting_seeds(connection: Connection) -> list[SeedRequest]:
     """See `Store.waiting_seeds`."""
+    return [seed for seed in seeds(connection) if seed.generation is None]
+
+
+def seeds(connection: Connection) -> list[SeedRequest]:
+    """See `Store.seeds`."""
     statement = (
         select(PROBLEM.c.key, SEED_REQUEST)
         .join(PROBLEM, PROBLEM.c.id == SEED_REQUEST.c.problem_id)
-        .where(SEED_REQUEST.c.generation.is_(None))
         .order_by(SEED_REQUEST.c.id)
     )
     return [
-        SeedRequest(id=row.id, problem=row.key, name=row.name, source=row.source)
+        SeedRequest(
+            id=row.id,
+            problem=row.key,
+            name=row.name,
+            source=row.source,
+            generation=row.generation,
+        )
         for row in connection.execute(statement)
     ]

@@ -110,11 +110,19 @@ def put_graph(connection: Connection, problem_key: str, graph: OperatorGraph) ->
     connection.execute(update(PROBLEM).where(PROBLEM.c.id == number).values(graph_json=text))
 
 
-def request_seed(connection: Connection, problem_key: str, name: str, source: str) -> None:
+def request_seed(
+    connection: Connection,
+    problem_key: str,
+    name: str,
+    source: str,
+    generation: int | None = None,
+) -> None:
     """See `Store.request_seed`."""
     problem_id = problem_number(connection, problem_key)
     connection.execute(
-        insert(SEED_REQUEST).values(problem_id=problem_id, name=name, source=storable(source))
+        insert(SEED_REQUEST).values(
+            problem_id=problem_id, name=name, source=storable(source), generation=generation
+        )
     )
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
+from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, RowMapping, func, select
+from sqlalchemy import ColumnElement, Connection, RowMapping, func, literal, select
 
 from archives.attempt import Attempt, AttemptState, Slot
 from archives.candidate import Candidate, Language
@@ -16,7 +17,7 @@ from archives.records import (
     KnownCandidate,
     Migration,
 )
-from archives.run_queries import problem_number
+from archives.run_queries import format_version, problem_number
 from archives.tables import ATTEMPT, CANDIDATE, ELITE, MIGRATION, PARENT, PROBLEM
 from problems.errors import StoreError
 
@@ -44,6 +45,7 @@ _OTHER_PLACE = (_OTHER.c.generation, _OTHER.c.island, _OTHER.c.slot_index)
 _HELD = func.coalesce(ATTEMPT.c.result_id, ATTEMPT.c.candidate_id)
 """The candidate that an attempt stands for: the measured one, else the proposed one."""
 _ID_DIGITS = 64
+_FIRST_FORMAT_WITH_MODEL = 2
 _NUM_SHOWN = 4
 """How many of several matching ids an error lists."""
 
@@ -245,7 +247,7 @@ def _elite(problem_key: str, row: RowMapping) -> Elite:
 def _attempts(connection: Connection, *conditions: ColumnElement[bool]) -> list[Attempt]:
     statement = (
         select(
-            ATTEMPT,
+            *_attempt_columns(connection),
             PROBLEM.c.key,
             _PROPOSED.c.digest.label("candidate"),
             _RESULT.c.digest.label("result"),
@@ -274,9 +276,18 @@ def _attempts(connection: Connection, *conditions: ColumnElement[bool]) -> list[
             note=row.note,
             cost_s=row.cost_s,
             cost_usd=row.cost_usd,
+            model=row.model,
         )
         for row in connection.execute(statement)
     ]
+
+
+def _attempt_columns(connection: Connection) -> list[ColumnElement[Any]]:
+    """The columns of an attempt, with those that an older format lacks at their defaults."""
+    if format_version(connection) >= _FIRST_FORMAT_WITH_MODEL:
+        return list(ATTEMPT.c)
+    older = [column for column in ATTEMPT.c if column.name != "model"]
+    return [*older, literal("").label("model")]
 
 
 def _parents(connection: Connection, *conditions: ColumnElement[bool]) -> dict[int, list[Slot]]:

@@ -119,6 +119,7 @@ def propose(
         "note": storable(attempt.note),
         "cost_s": attempt.cost_s,
         "cost_usd": attempt.cost_usd,
+        "model": storable(attempt.model),
     }
     number = _inserted(connection, _ADD_ATTEMPT, row)
     if is_new:

@@ -6,9 +6,9 @@ the states of runs, problems and attempts, and who holds a cell. One engine at a
 (`RUN/lock`); any number of readers may read meanwhile, and `request_seed` works for all of them.
 
 The database is SQLite in WAL mode at `RUN/run.db`, or what a URL names; it holds one run.
-Reading methods are in `archives.reader`, their statements in the three `*_queries` modules; what
-the writing methods do is in the two `*_transactions` modules; connections, locks and error
-sentences are in `archives.database`.
+Reading methods are in `archives.reader`, their statements in the `*_queries` modules; what the
+writing methods do is in the `*_transactions` modules; older formats are brought up to date by
+`archives.upgrade`; connections, locks and error sentences are in `archives.database`.
 """
 
 from __future__ import annotations
@@ -16,14 +16,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from archives import run_queries, run_transactions, search_transactions
+from archives import llm_transactions, run_queries, run_transactions, search_transactions
 from archives.attempt import Attempt, Slot
 from archives.candidate import Candidate
 from archives.configuration import Configuration
 from archives.database import Database
 from archives.evaluation import DeviceFingerprint, Evaluation
+from archives.llm_call import LlmCall
+from archives.llm_texts import pack_texts
 from archives.reader import StoreReader
-from archives.records import GenerationOutcome, RunRecord, RunState, SeedRequest
+from archives.records import FORMAT_VERSION, GenerationOutcome, RunRecord, RunState, SeedRequest
+from archives.upgrade import upgrade
 from problems.graph import OperatorGraph
 from problems.problem import Problem
 
@@ -67,7 +70,7 @@ class Store(StoreReader):
 
     @classmethod
     def open(cls, folder: Path, *, write: bool = False, busy_timeout_s: float = 10.0) -> Store:
-        """Open an existing run.
+        """Open an existing run; for writing, one of an older format is upgraded at once.
 
         Args:
             folder: The run's folder.
@@ -79,8 +82,12 @@ class Store(StoreReader):
                 it cannot be written or another engine holds it.
         """
         database = Database.open(folder, write=write, busy_timeout_s=busy_timeout_s)
-        with database.closing_on_error(), database.reading() as connection:
-            run_queries.check_format(connection, folder)
+        with database.closing_on_error():
+            with database.reading() as connection:
+                version = run_queries.check_format(connection, folder)
+            if write and version < FORMAT_VERSION:
+                with database.writing() as connection:
+                    upgrade(connection, version, FORMAT_VERSION)
         return cls(database)
 
     def set_state(self, state: RunState) -> None:
@@ -180,6 +187,17 @@ class Store(StoreReader):
         with self._database.writing() as connection:
             search_transactions.withdraw(connection, problem_key, candidate_id, reason)
 
+    def record_call(self, call: LlmCall) -> bool:
+        """Record a call to a language model as soon as its answer is there.
+
+        Returns:
+            False where the slot has a call of this number already: the first one stays, since
+            that is the answer the search went on with.
+        """
+        prompt_hash, texts = call.prompt_hash, pack_texts(call.messages, call.text)
+        with self._database.writing() as connection:
+            return llm_transactions.record_call(connection, call, prompt_hash, texts)
+
     def finish_generation(
         self, problem_key: str, generation: int, outcome: GenerationOutcome
     ) -> None:
@@ -191,10 +209,19 @@ class Store(StoreReader):
         with self._database.writing() as connection:
             search_transactions.finish_generation(connection, problem_key, generation, outcome)
 
-    def request_seed(self, problem_key: str, name: str, source: str) -> None:
-        """Leave a human kernel for the engine; allowed beside a running engine."""
+    def request_seed(
+        self, problem_key: str, name: str, source: str, generation: int | None = None
+    ) -> None:
+        """Leave a human kernel for the engine; allowed beside a running engine.
+
+        Args:
+            problem_key: Key of the problem.
+            name: Name for people.
+            source: Text of one module that defines `ModelNew`.
+            generation: The generation that is to take it up, as a replay asks; None: the next.
+        """
         with self._database.writing(as_guest=True) as connection:
-            run_transactions.request_seed(connection, problem_key, name, source)
+            run_transactions.request_seed(connection, problem_key, name, source, generation)
 
     def take_seeds(self, problem_key: str, generation: int) -> list[SeedRequest]:
         """Take up waiting seeds in a generation; repeated, it returns the same ones again.

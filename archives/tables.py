@@ -17,6 +17,7 @@ __all__ = [
     "CANDIDATE",
     "ELITE",
     "EVALUATION",
+    "LLM_CALL",
     "METADATA",
     "MIGRATION",
     "PARENT",
@@ -28,6 +29,7 @@ __all__ = [
     "CandidateRow",
     "EliteRow",
     "EvaluationRow",
+    "LlmCallRow",
     "MigrationRow",
     "ParentRow",
     "ProblemRow",
@@ -124,6 +126,8 @@ class AttemptRow(_Row, table=True):
     cell: str | None = None
     """Bin indices joined by commas."""
     objective: float | None = None
+    model: str = Field(default="", sa_column_kwargs={"server_default": ""})
+    """Last, and with the database's default, as a migration adds it."""
 
 
 class ParentRow(_Row, table=True):
@@ -148,6 +152,35 @@ class EvaluationRow(_Row, table=True):
     reason: str
     speedup: float | None = None
     data_json: str
+
+
+class LlmCallRow(_Row, table=True):
+    """A call to a language model. It may be older than its attempt, so it points at none."""
+
+    __tablename__ = "llm_call"
+    __table_args__ = (
+        UniqueConstraint("problem_id", "generation", "island", "slot_index", "number"),
+    )
+    id: int | None = Field(default=None, primary_key=True)
+    problem_id: int = Field(foreign_key="problem.id")
+    generation: int
+    island: int
+    slot_index: int
+    number: int
+    operator: str
+    model: str
+    prompt_hash: str
+    parameters_json: str
+    outcome: str
+    finish: str
+    log: str
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    cost_usd: float | None = None
+    latency_s: float
+    tries: int
+    texts: bytes
+    """What was sent and answered, packed: see `archives.llm_texts`."""
 
 
 class EliteRow(_Row, table=True):
@@ -206,6 +239,7 @@ ATTEMPT = _table(AttemptRow)
 CANDIDATE = _table(CandidateRow)
 ELITE = _table(EliteRow)
 EVALUATION = _table(EvaluationRow)
+LLM_CALL = _table(LlmCallRow)
 MIGRATION = _table(MigrationRow)
 PARENT = _table(ParentRow)
 PROBLEM = _table(ProblemRow)

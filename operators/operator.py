@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -12,6 +12,7 @@ from archives.attempt import Slot
 from archives.candidate import Candidate
 from archives.configuration import Configuration
 from archives.evaluation import ConfigurationResult, Evaluation
+from operators.llm.consult import Briefing, Consult
 from problems.graph import OperatorGraph
 from problems.problem import Problem
 
@@ -44,22 +45,28 @@ class OperatorContext:
         graph: What its reference does; None where it could not be traced.
         device: "cpu" or "cuda".
         threads: Threads that a CPU kernel may use.
+        vector_bits: Width of the CPU's vector registers; 0: not known.
         generation: The current generation, from 0.
         island: The island, from 0.
         seeds: Human kernels for this problem: (name, source) pairs.
         known: Ids of all candidates and programs already proposed for this problem.
         settings: The operator's own settings from the configuration.
+        consult: Asks a language model; None where there is none to ask.
+        brief: Tells what the search knows besides these parents; None where nobody does.
     """
 
     problem: Problem
     graph: OperatorGraph | None
     device: str = "cpu"
     threads: int = 1
+    vector_bits: int = 0
     generation: int = 0
     island: int = 0
     seeds: Sequence[tuple[str, str]] = ()
     known: Set[str] = frozenset()
     settings: Mapping[str, object] = field(default_factory=dict)
+    consult: Consult | None = None
+    brief: Callable[[Sequence[Parent]], Briefing] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

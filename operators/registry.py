@@ -8,6 +8,7 @@ from difflib import get_close_matches
 from importlib import import_module
 from types import MappingProxyType
 
+from operators.llm.operators import CROSSOVER, MUTATE, REPAIR, TRANSLATE
 from operators.operator import Operator
 from operators.seeds import SEED
 from operators.settings import Setting
@@ -24,6 +25,10 @@ OPERATORS: Mapping[str, Operator] = MappingProxyType(
         "sketch": SketchOperator(),
         "tune": TUNE,
         "splice": SPLICE,
+        "llm.translate": TRANSLATE,
+        "llm.mutate": MUTATE,
+        "llm.crossover": CROSSOVER,
+        "llm.repair": REPAIR,
     }
 )
 

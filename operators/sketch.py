@@ -11,6 +11,7 @@ from archives.candidate import Candidate
 from archives.configuration import Configuration, Space, read_configuration, read_space
 from operators.operator import OperatorContext, Parent, Proposal
 from operators.settings import CONFIGURATIONS, Setting
+from operators.sketches.registers import fit_registers
 from operators.sketches.registry import SKETCHES
 from operators.sketches.sketch import Sketch
 
@@ -68,7 +69,7 @@ class SketchOperator:
             if sketch.device == context.device:
                 source = sketch.write(context.problem, context.graph)
                 if source is not None:
-                    found.append((sketch.name, source))
+                    found.append((sketch.name, fit_registers(source, context.vector_bits)))
         return found
 
 

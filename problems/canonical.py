@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import hashlib
+from functools import cache
 
 from problems.syntax import parse
 
@@ -32,7 +33,7 @@ def canonical_form(source: str) -> str:
     parts: list[str] = []
     try:
         _walk(parse(source), parts)
-    except (SyntaxError, RecursionError):
+    except (SyntaxError, RecursionError, ValueError):  # a whole number too long to be written
         return "unparsed:" + " ".join(source.split())
     return "".join(parts)
 
@@ -51,11 +52,13 @@ def digest(*parts: str) -> str:
 
 def _walk(node: object, parts: list[str]) -> None:
     if isinstance(node, ast.AST):
-        parts.append(f"({type(node).__name__}")
-        for name, value in ast.iter_fields(node):
-            if name in _SKIPPED_FIELDS or value is None or value == []:
+        opening, fields = _written(type(node))  # type: ignore[arg-type] # a class is hashable
+        parts.append(opening)
+        for name, label in fields:
+            value = getattr(node, name, None)
+            if value is None or value == []:
                 continue
-            parts.append(f" {name}=")
+            parts.append(label)
             _walk(_without_docstring(node, value) if name == "body" else value, parts)
         parts.append(")")
     elif isinstance(node, list):
@@ -66,6 +69,13 @@ def _walk(node: object, parts: list[str]) -> None:
         parts.append("]")
     else:
         parts.append(repr(node))
+
+
+@cache
+def _written(kind: type[ast.AST]) -> tuple[str, tuple[tuple[str, str], ...]]:
+    """What a kind of node begins with, and the fields that count, each with its label."""
+    fields = tuple((name, f" {name}=") for name in kind._fields if name not in _SKIPPED_FIELDS)
+    return f"({kind.__name__}", fields
 
 
 def _without_docstring(owner: ast.AST, body: object) -> object:

@@ -6,11 +6,11 @@ it runs is found out where it is traced.
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from problems.bindings import bindings, lacks_forward
 from problems.errors import ProblemError
 from problems.problem import Problem, Scale
 from problems.syntax import parse
@@ -151,10 +151,10 @@ def _check(source: str, path: Path) -> None:
     except SyntaxError as error:
         where = f"line {error.lineno}" if error.lineno else "its text"
         raise ProblemError(f"{path} does not parse: {error.msg} in {where}") from error
-    bound = _bindings(tree.body)
+    bound = bindings(tree.body)
     if "Model" not in bound:
         raise ProblemError(f"{path} defines no class Model: add the torch.nn.Module to be beaten")
-    if _lacks_forward(bound, "Model", set()):
+    if lacks_forward(bound, "Model"):
         raise ProblemError(f"{path} defines a class Model without forward: add the method")
     for name in _FUNCTIONS:
         if name not in bound:
@@ -163,37 +163,3 @@ def _check(source: str, path: Path) -> None:
                 f"{path} defines no function {name}: add it, it returns the list of arguments of "
                 f"{what}"
             )
-
-
-def _bindings(body: list[ast.stmt]) -> dict[str, ast.stmt]:
-    """Return what binds each name at the top level, conditional blocks included."""
-    bound: dict[str, ast.stmt] = {}
-    for node in body:
-        match node:
-            case ast.ClassDef() | ast.FunctionDef() | ast.AsyncFunctionDef():
-                bound[node.name] = node
-            case ast.Import() | ast.ImportFrom():
-                bound.update({alias.asname or alias.name: node for alias in node.names})
-            case ast.Assign():
-                names = [name for target in node.targets for name in ast.walk(target)]
-                bound.update({name.id: node for name in names if isinstance(name, ast.Name)})
-            case ast.AnnAssign(target=ast.Name(id=name)):
-                bound[name] = node
-            case ast.If() | ast.Try() | ast.With():
-                for part in ("body", "orelse", "finalbody"):
-                    bound.update(_bindings(getattr(node, part, [])))
-    return bound
-
-
-def _lacks_forward(bound: dict[str, ast.stmt], name: str, seen: set[str]) -> bool:
-    """Tell whether a class surely has no forward; bases from elsewhere may bring one."""
-    node = bound.get(name)
-    if not isinstance(node, ast.ClassDef) or name in seen:
-        return name in seen
-    if "forward" in _bindings(node.body):
-        return False
-    bases = [base.id if isinstance(base, ast.Name) else ast.unparse(base) for base in node.bases]
-    if not bases:
-        return True
-    plain = {"nn.Module", "torch.nn.Module", "Module"}
-    return all(base in plain or _lacks_forward(bound, base, seen | {name}) for base in bases)

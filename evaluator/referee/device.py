@@ -21,8 +21,17 @@ from pathlib import Path
 
 from archives.evaluation import DeviceFingerprint
 
-__all__ = ["CoreSets", "core_sets", "fingerprint", "installed_version", "memory_bytes"]
+__all__ = [
+    "CoreSets",
+    "core_sets",
+    "fingerprint",
+    "installed_version",
+    "memory_bytes",
+    "vector_bits",
+]
 
+_VECTORS = {"avx512f": 512, "avx2": 256, "avx": 256, "asimd": 128, "sse2": 128}
+"""Width in bits by the kernel's name for a feature, the widest first."""
 KEPT_FREE = 2
 """Cores kept for builds, referee and engine where there are more than two."""
 
@@ -133,7 +142,22 @@ def fingerprint(threads: int) -> DeviceFingerprint:
         uuid=hashlib.sha256(identity.encode()).hexdigest()[:32],
         threads=threads,
         versions=versions,
+        vector_bits=vector_bits(),
     )
+
+
+def vector_bits(cpuinfo: Path = Path("/proc/cpuinfo")) -> int:
+    """Return the width of the CPU's vector registers in bits; 0 where it is not known.
+
+    Args:
+        cpuinfo: The kernel's description of the processors.
+    """
+    for line in _text(cpuinfo).splitlines():
+        name, _, features = line.partition(":")
+        if name.strip() in ("flags", "Features"):
+            known = set(features.split())
+            return next((bits for feature, bits in _VECTORS.items() if feature in known), 0)
+    return 0
 
 
 def _model_name() -> str:

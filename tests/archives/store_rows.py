@@ -6,6 +6,7 @@ from archives.attempt import Attempt, Slot
 from archives.candidate import Candidate
 from archives.evaluation import DeviceFingerprint, Evaluation, Interval, Rung, Status
 from archives.grid import Addition, AddStatus, Elite, objective_of
+from archives.llm_call import CallOutcome, LlmCall, Message
 from archives.records import Insertion, RunRecord
 from archives.store import Store
 from problems.problem import Problem, Scale
@@ -74,3 +75,24 @@ def insertion(slot: Slot, candidate: Candidate, speedup: float, cell: int = 0) -
 def tell(store: Store, slot: Slot, candidate: Candidate, verdict: Evaluation) -> None:
     store.propose(proposal(slot, candidate), candidate)
     store.record(slot, verdict)
+
+
+def call(slot: Slot, number: int = 0, **more: object) -> LlmCall:
+    values: dict[str, object] = {
+        "operator": "llm.mutate",
+        "model": "openai/large",
+        "messages": (
+            Message(role="system", text="You write kernels."),
+            Message(role="user", text=f"Improve attempt {slot.index}: question {number}."),
+        ),
+        "parameters": {"temperature": 0.7, "max_tokens": 512},
+        "outcome": CallOutcome.OK,
+        "text": f"```python\nNUMBER = {number}\n```",
+        "finish": "stop",
+        "prompt_tokens": 20,
+        "completion_tokens": 10,
+        "cost_usd": 0.25,
+        "latency_s": 1.5,
+        **more,
+    }
+    return LlmCall(slot=slot, number=number, **values)  # type: ignore[arg-type]

@@ -9,6 +9,7 @@ from archives.configuration import (
     read_configuration,
     read_space,
     with_configuration,
+    with_space,
     without_configuration,
 )
 
@@ -116,3 +117,24 @@ def test_absurdly_nested_text_declares_nothing() -> None:
     source = "CONFIG = " + "-" * 100_000 + "1"
     assert read_configuration(source) == {}
     assert without_configuration(source) == source
+
+
+@pytest.mark.parametrize("value", ["1e999", "-1e999", f"0x{'f' * 5000}"])
+def test_a_value_that_no_literal_can_say_is_no_declaration(value: str) -> None:
+    source = f'TUNE_PARAMS = {{"A": [{value}]}}\nCONFIG = {{"A": {value}}}\n'
+    assert read_space(source) == {}
+    assert read_configuration(source) == {}
+    assert Candidate.of("p", source).id != Candidate.of("p", "").id
+
+
+def test_a_new_space_replaces_the_literal_alone() -> None:
+    source = "x = 1\nTUNE_PARAMS = {'A': [1, 2]}  # space\nCONFIG = {'A': 1}\n"
+    changed = with_space(source, {"A": (1,)})
+    assert read_space(changed) == {"A": (1,)}
+    assert changed.startswith("x = 1\n")
+    assert changed.endswith("}  # space\nCONFIG = {'A': 1}\n")
+
+
+def test_a_program_without_a_space_has_none_to_replace() -> None:
+    with pytest.raises(ValueError, match="TUNE_PARAMS"):
+        with_space("x = 1\n", {"A": (1,)})

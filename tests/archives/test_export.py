@@ -15,7 +15,13 @@ P = Problem(level=1, id=1, name="P", family="f", scale=Scale.TINY, source="class
 
 
 def export_of(
-    folder: Path, *, pace_s: float, order: tuple[int, ...], name: str, best: float = 2.0
+    folder: Path,
+    *,
+    pace_s: float,
+    order: tuple[int, ...],
+    name: str,
+    best: float = 2.0,
+    model: str = "openai/large",
 ) -> str:
     """Export a run whose verdicts arrived in some order, at some pace."""
     record = RunRecord(name=name, created=name, config_json="{}", rng_seed=1, scale="tiny")
@@ -24,7 +30,14 @@ def export_of(
     with Store.create(folder, record) as store:
         store.add_problems([P])
         for slot, program in zip(slots, programs, strict=True):
-            attempt = Attempt(slot=slot, operator="sketch", candidate=program.id, cost_s=pace_s)
+            attempt = Attempt(
+                slot=slot,
+                operator="llm.mutate",
+                model=model,
+                candidate=program.id,
+                cost_s=pace_s,
+                cost_usd=pace_s,
+            )
             store.propose(attempt, program)
         for index in order:
             verdict = Evaluation(
@@ -67,6 +80,15 @@ def test_another_verdict_shows(tmp_path: Path) -> None:
     first = export_of(tmp_path / "a", pace_s=1.0, order=(0, 1, 2), name="a")
     second = export_of(tmp_path / "b", pace_s=1.0, order=(0, 1, 2), name="a", best=2.5)
     assert first != second
+
+
+def test_another_model_shows(tmp_path: Path) -> None:
+    first = export_of(tmp_path / "a", pace_s=1.0, order=(0, 1, 2), name="a")
+    second = export_of(tmp_path / "b", pace_s=1.0, order=(0, 1, 2), name="a", model="openai/small")
+    assert first != second
+    (exported,) = json.loads(second)["problems"]
+    models = [attempt["model"] for attempt in exported["attempts"]]
+    assert sorted(models) == ["", "openai/small", "openai/small", "openai/small"]
 
 
 def test_the_export_holds_the_whole_search(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Memory that may be taken: the host's, or less where a control group is limited."""
+"""What a host is: memory that may be taken, cores, vector registers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from evaluator.referee.device import core_sets, installed_version, memory_bytes
+from evaluator.referee.device import core_sets, installed_version, memory_bytes, vector_bits
 
 GIB = 1 << 30
 
@@ -77,3 +77,24 @@ def test_timed_code_leaves_cores_for_the_rest() -> None:
 def test_versions_of_packages_are_told() -> None:
     assert installed_version("numpy")
     assert installed_version("a-package-that-nobody-has") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "bits"),
+    [
+        ("processor : 0\nflags\t\t: fpu sse2 avx avx2 avx512f\n", 512),
+        ("flags : fpu sse2 avx avx2\n", 256),
+        ("flags : fpu sse2\n", 128),
+        ("Features\t: fp asimd\n", 128),
+        ("model name : unknown\n", 0),
+    ],
+)
+def test_the_width_of_vector_registers_is_read_from_the_kernel(
+    text: str, bits: int, tmp_path: Path
+) -> None:
+    (tmp_path / "cpuinfo").write_text(text)
+    assert vector_bits(tmp_path / "cpuinfo") == bits
+
+
+def test_a_host_without_a_description_has_no_known_vectors(tmp_path: Path) -> None:
+    assert vector_bits(tmp_path / "missing") == 0

@@ -89,3 +89,9 @@ def test_text_that_does_not_parse_is_its_own_form() -> None:
 def test_digests_agree_exactly_for_equal_parts(first: list[str], second: list[str]) -> None:
     assert (digest(*first) == digest(*second)) == (first == second)
     assert len(digest(*first)) == 64
+
+
+def test_a_number_too_long_to_be_written_has_a_form() -> None:
+    source = f"x = 0x{'f' * 5000}\n"
+    assert canonical_form(source) == canonical_form(source.replace("=", " = "))
+    assert canonical_form(source) != canonical_form(source.replace("x =", "y ="))
