@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from evokernel.api import evaluate, resume, run
+    from evokernel.api import evaluate, replay, resume, run
     from problems.errors import (
         ConfigError,
         EvaluatorError,
@@ -36,6 +36,7 @@ __all__ = [
     "WorkerTimeout",
     "__version__",
     "evaluate",
+    "replay",
     "resume",
     "run",
 ]
@@ -45,7 +46,7 @@ __version__ = "0.1.0"
 _HOMES = {
     name: "problems.errors" for name in __all__ if name.endswith(("Error", "Died", "Timeout"))
 }
-_HOMES |= dict.fromkeys(("evaluate", "resume", "run"), "evokernel.api")
+_HOMES |= dict.fromkeys(("evaluate", "replay", "resume", "run"), "evokernel.api")
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - a module attribute may be anything

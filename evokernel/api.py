@@ -13,15 +13,18 @@ from datetime import datetime
 from pathlib import Path
 
 from archives.evaluation import Evaluation
+from archives.store import Store
 from evaluator.evaluator import Evaluator
 from evokernel.config import RunConfig, resolve
+from evokernel.devices import device_kind
 from evokernel.launch import create_run, default_folder, make_plan, reopen, sit
+from evokernel.replay import ReplayEvaluator, create_replay
 from evokernel.report import Report, read_report
 from evokernel.verdict import judge_once
 from problems.errors import ConfigError
 from problems.problem import Problem, Scale
 
-__all__ = ["evaluate", "resume", "run"]
+__all__ = ["evaluate", "replay", "resume", "run"]
 
 
 def run(
@@ -43,7 +46,8 @@ def run(
         settings: "a.b=c" texts, as `--set`.
         evaluator: Whoever measures; None: the pool of this machine.
         flags: As on the command line: level, problems, generations, max_minutes,
-            max_evaluations, seeds, from_run, source, problem_file, scale, device, rng_seed.
+            max_evaluations, llm (names of models), max_cost, seeds, from_run, source,
+            problem_file, scale, device, rng_seed.
 
     Raises:
         ConfigError: A value is wrong; the sentence says which.
@@ -66,12 +70,33 @@ def run(
         return read_report(store)
 
 
+def replay(recorded: Path, *, folder: Path | None = None) -> Report:
+    """Repeat a run from its record and return the report; measures nothing, asks nobody.
+
+    Args:
+        recorded: Where the run is kept that is to be repeated.
+        folder: Where the repetition is kept; None: a new folder under `runs/`.
+
+    Raises:
+        StoreError: There is no such run, or the new folder holds one.
+        EvaluatorError: The run has measured nothing, or did not measure what is asked for now.
+    """
+    with Store.open(recorded) as old:
+        evaluator = ReplayEvaluator(old)
+        store, plan = create_replay(old, folder or default_folder(datetime.now()))
+        with store:
+            sit(store, plan, evaluator=evaluator, replayed=old)
+            return read_report(store)
+
+
 def resume(
     folder: Path,
     *,
     generations: int | None = None,
     max_minutes: float | None = None,
     max_evaluations: int | None = None,
+    llm: Sequence[str] | None = None,
+    max_cost: float | None = None,
     evaluator: Evaluator | None = None,
 ) -> Report:
     """Go on with an interrupted, stopped or finished run and return its report.
@@ -81,6 +106,8 @@ def resume(
         generations: A new number of generations; None: it stays.
         max_minutes: A new limit for this sitting; None: it stays.
         max_evaluations: A new limit for the whole run; None: it stays.
+        llm: Models to ask from now on; None: they stay.
+        max_cost: A new limit in dollars for the whole run; None: it stays.
         evaluator: Whoever measures; None: the pool of this machine.
 
     Raises:
@@ -92,6 +119,8 @@ def resume(
         "search.generations": generations,
         "budget.max_minutes": max_minutes,
         "budget.max_evaluations": max_evaluations,
+        "llm.models": tuple(llm) if llm is not None else None,
+        "llm.max_cost_usd": max_cost,
     }
     store, plan = reopen(folder, changes)
     with store:
@@ -100,16 +129,22 @@ def resume(
 
 
 def evaluate(
-    reference_source: str, candidate_source: str, *, evaluator: Evaluator | None = None
+    reference_source: str,
+    candidate_source: str,
+    *,
+    device: str = "auto",
+    evaluator: Evaluator | None = None,
 ) -> Evaluation:
     """Judge a candidate against a reference, on fresh secret inputs.
 
     Args:
         reference_source: Text of a module with `Model`, `get_inputs` and `get_init_inputs`.
         candidate_source: Text of a module with `ModelNew`.
+        device: Where to measure: "auto" (a GPU where there is one), "cpu" or "cuda".
         evaluator: Whoever measures; None: a referee in this process.
 
     Raises:
+        ConfigError: There is no such device here.
         ProblemError: The reference does not load or run.
         EvaluatorError: There is no verdict.
     """
@@ -121,7 +156,8 @@ def evaluate(
         scale=Scale.CUSTOM,
         source=reference_source,
     )
-    return asyncio.run(judge_once(problem, candidate_source, evaluator))
+    kind = device_kind(device) if evaluator is None else "cpu"
+    return asyncio.run(judge_once(problem, candidate_source, evaluator, device=kind))
 
 
 _FLAGS = {
@@ -130,6 +166,8 @@ _FLAGS = {
     "generations": "search.generations",
     "max_minutes": "budget.max_minutes",
     "max_evaluations": "budget.max_evaluations",
+    "llm": "llm.models",
+    "max_cost": "llm.max_cost_usd",
     "seeds": "problems.seeds",
     "from_run": "problems.from_run",
     "source": "problems.source",
@@ -141,4 +179,7 @@ _FLAGS = {
 
 
 def _plain(value: object) -> object:
+    """A value as the configuration takes it: paths as text, a list of names as a tuple."""
+    if isinstance(value, list):
+        return tuple(value)
     return str(value.resolve()) if isinstance(value, Path) else value

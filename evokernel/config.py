@@ -4,9 +4,9 @@ A value is looked for in this order, the last one found wins:
 
     default < preset (configs/NAME.toml) < file < --set a.b=c < flag
 
-`resolve` is the only place that knows this order; a file is for programs, which call it. Unknown
-keys and values out of range are errors that say where the value came from and name the nearest
-right one.
+`resolve` is the only place that knows this order; a file is for programs, which call it. What can
+be set at all stands in `evokernel.groups`. Unknown keys and values out of range are errors that say
+where the value came from and name the nearest right one.
 """
 
 from __future__ import annotations
@@ -15,17 +15,28 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import ValidationError
 
 from evokernel.complaints import complaint
+from evokernel.groups import (
+    ArchiveConfig,
+    BudgetConfig,
+    EvaluationConfig,
+    LlmConfig,
+    OperatorsConfig,
+    ProblemsConfig,
+    RunConfig,
+    SearchConfig,
+)
 from problems.errors import ConfigError
 
 __all__ = [
     "ArchiveConfig",
     "BudgetConfig",
     "EvaluationConfig",
+    "LlmConfig",
     "OperatorsConfig",
     "ProblemsConfig",
     "RunConfig",
@@ -34,126 +45,6 @@ __all__ = [
     "preset_names",
     "resolve",
 ]
-
-Value = bool | int | float | str
-Setting = Value | tuple[Value, ...]
-
-
-class Group(BaseModel):
-    """A frozen group of settings that knows no others."""
-
-    model_config = ConfigDict(
-        frozen=True,
-        extra="forbid",
-        use_attribute_docstrings=True,
-        allow_inf_nan=False,
-        coerce_numbers_to_str=True,  # "--set problems.ids=19" is read as a number
-    )
-
-
-class ProblemsConfig(Group):
-    """Which problems, at which sizes."""
-
-    level: int | None = Field(default=None, ge=1, le=4)
-    """Level to run; None: the one file of `file`."""
-    ids: str = ""
-    """Ids within the level, such as "1,19-25"; empty: all."""
-    source: str | None = None
-    """Folder in KernelBench's layout; None: the bundled catalogue."""
-    file: str | None = None
-    """One problem file of the user's own."""
-    seeds: str | None = None
-    """Folder of human kernels to start from."""
-    from_run: str | None = None
-    """Folder of another run, whose elites are kernels to start from too."""
-    scale: Literal["official", "small", "tiny"] | None = None
-    """Sizes of bundled problems; None: official on a GPU, small on a CPU."""
-    device: Literal["auto", "cpu", "cuda"] = "auto"
-    """Where to measure."""
-
-
-class SearchConfig(Group):
-    """The shape of the search."""
-
-    mode: Literal["evolution", "best-of-n"] = "evolution"
-    """best-of-n spends the same budget on independent tries, as a baseline."""
-    generations: int = Field(default=10, ge=0, le=100_000)
-    """Generations after generation 0, which holds the seeds."""
-    islands: int = Field(default=4, ge=1, le=64)
-    """Sub-populations of each problem."""
-    initial: int = Field(default=2, ge=0, le=64)
-    """Parentless proposals of each island in generation 0, human seeds not counted."""
-    proposals: int = Field(default=4, ge=1, le=256)
-    """Children of each island in each later generation."""
-    migration_interval: int = Field(default=3, ge=0, le=100_000)
-    """Generations between migrations; 0: never."""
-    migrants: int = Field(default=1, ge=1, le=16)
-    """Elites that an island sends at a migration."""
-    stagnation: int = Field(default=4, ge=1, le=100_000)
-    """Generations without a gain after which an island changes its ways."""
-    ceiling_share: float = Field(default=0.97, gt=0, le=1)
-    """Share of what the device can do at which a problem counts as solved."""
-    together: int = Field(default=0, ge=0, le=10_000)
-    """Problems that advance together, generation by generation; 0: all of them."""
-
-
-class OperatorsConfig(Group):
-    """How children are made."""
-
-    use: tuple[str, ...] = Field(default=("seed", "sketch", "tune", "splice"), min_length=1)
-    """Names of operators, or "package.module:NAME" for one of your own."""
-    floor: float = Field(default=0.1, ge=0, le=0.5)
-    """Least share of any operator that applies."""
-    memory: float = Field(default=0.7, ge=0, le=1)
-    """How much of its credit an operator keeps from one generation to the next."""
-    settings: dict[str, dict[str, Setting]] = {}
-    """Settings of single operators by name, such as settings.tune.configurations = 4."""
-
-
-class ArchiveConfig(Group):
-    """What makes two candidates different."""
-
-    axes: tuple[str, ...] = Field(default=("launches", "reuse", "work"), min_length=1, max_length=4)
-    """Descriptors that span the grid."""
-
-
-class EvaluationConfig(Group):
-    """How candidates are judged."""
-
-    actors: int = Field(default=1, ge=1, le=256)
-    """Referees; those of one host take turns at its timed cores."""
-    ray_address: str | None = None
-    """Address of a Ray cluster that runs already; None: Ray is started on this machine."""
-    verify: bool = True
-    """Verify the best of each archive in fresh processes at its end."""
-    verify_above: float = Field(default=1.02, ge=0)
-    """Search speedup from which an elite is worth a verification."""
-    verify_tries: int = Field(default=3, ge=1, le=100)
-    """Elites of one problem that may fail their verification before it is left unverified."""
-    failures: int = Field(default=8, ge=1, le=1000)
-    """Failures of the evaluator itself in a row that end the run."""
-
-
-class BudgetConfig(Group):
-    """When to stop early."""
-
-    max_minutes: float | None = Field(default=None, gt=0, le=1_000_000)
-    """Minutes for the whole run, verification included; resuming starts a new count."""
-    max_evaluations: int | None = Field(default=None, ge=1)
-    """Search evaluations of the whole run; verification is not counted."""
-
-
-class RunConfig(Group):
-    """Everything that defines a run."""
-
-    problems: ProblemsConfig = ProblemsConfig()
-    search: SearchConfig = SearchConfig()
-    operators: OperatorsConfig = OperatorsConfig()
-    archive: ArchiveConfig = ArchiveConfig()
-    evaluation: EvaluationConfig = EvaluationConfig()
-    budget: BudgetConfig = BudgetConfig()
-    rng_seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
-    """Root of all random streams of the search (never of the referee's secrets)."""
 
 
 def resolve(

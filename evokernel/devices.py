@@ -15,15 +15,21 @@ def device_kind(option: str) -> str:
     """Return the kind of device that `--device` asks for: "cpu" or "cuda".
 
     Args:
-        option: "auto", "cpu" or "cuda".
+        option: "auto" (a GPU where there is one), "cpu" or "cuda".
 
     Raises:
         ConfigError: It cannot be measured on.
     """
+    if option == "cpu":
+        return "cpu"
+    from evaluator.referee.cuda.device import gpu_count
+
+    if gpu_count():
+        return "cuda"
     if option == "cuda":
         raise ConfigError(
-            "--device cuda: this release measures on the CPU only, GPUs follow: "
-            "leave the option out, or give --device cpu"
+            "--device cuda: no NVIDIA GPU was found here (nvidia-smi lists none): install the "
+            "driver, or give --device cpu"
         )
     return "cpu"
 

@@ -12,15 +12,18 @@ import logging
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
 
 from archives.evaluation import Evaluation
 from archives.records import ProblemStatus, RunState
 from archives.store import Store
 from evaluator.evaluator import Capacity, Evaluator
+from evokernel.allowance import Bill
 from evokernel.breeding import Breeder
 from evokernel.budget import Budget
 from evokernel.config import RunConfig
+from evokernel.consulting import Consulting
 from evokernel.judging import Judge
 from evokernel.monitor import Monitor, ProblemView
 from evokernel.origins import located, origin_of
@@ -28,6 +31,7 @@ from evokernel.provenance import settle_device
 from evokernel.search import ProblemSearch, recover
 from evokernel.tasks import cancel_all, run_together
 from evokernel.verification import Verifier
+from operators.llm.keys import keys_withheld
 from operators.operator import Operator
 from problems.errors import EvaluatorError, ProblemError
 
@@ -72,6 +76,7 @@ class Engine:
         config: RunConfig,
         evaluator: Evaluator,
         operators: Mapping[str, Operator],
+        consulting: Consulting | None = None,
         monitor: Monitor | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -82,6 +87,7 @@ class Engine:
             config: The run's configuration.
             evaluator: Not started yet.
             operators: By name; "seed" must be among them.
+            consulting: Asks language models; None: there is none to ask.
             monitor: What people are shown.
             clock: Seconds; for costs and the time limit.
         """
@@ -90,10 +96,18 @@ class Engine:
         self._config = config
         self._evaluator = evaluator
         self._operators = operators
+        self._consulting = consulting
         self._clock = clock
         self._stop = ""
         self.monitor = monitor or Monitor()
         self.budget = Budget(config=config.budget, clock=clock, started=clock())
+        if consulting is not None:
+            consulting.attach(self.monitor, self.budget.left_s)
+
+    @property
+    def spent(self) -> Bill:
+        """What language models have cost the run so far."""
+        return Bill() if self._consulting is None else self._consulting.allowance.spent
 
     async def run(self) -> Ending:
         """Run until every problem is done, or the budget is spent.
@@ -110,7 +124,8 @@ class Engine:
         # Until something was done, a finished run stays one.
         state = before.state if before.state is RunState.FINISHED else RunState.STOPPED
         try:
-            capacity = await self._evaluator.start()
+            with keys_withheld():  # No worker inherits what opens an account.
+                capacity = await self._evaluator.start()
             settle_device(self._store, before, capacity)
             state = RunState.STOPPED
             searches = self._prepare(capacity)
@@ -130,35 +145,25 @@ class Engine:
         """One generation of one problem: select, vary, evaluate, insert, record, migrate."""
         arrivals = self._store.take_seeds(search.problem.key, generation)
         kernels = [(seed.name, seed.source) for seed in arrivals]
-        # Select and vary: islands are asked at the same time, and recorded in their order.
-        broods = [
-            asyncio.ensure_future(brood)
-            for brood in self._breeder.broods(search, generation, kernels)
-        ]
         verdicts: list[asyncio.Task[None]] = []
         try:
-            for brood in broods:
-                waiting = self._judge.enter(search, await brood)
-                # Evaluate: verdicts arrive in any order, and each is recorded at once.
-                verdicts += [
-                    asyncio.ensure_future(self._judge.judge(search, draft)) for draft in waiting
-                ]
+            # Select and vary: who needs a model is waited for while others are evaluated.
+            async with aclosing(self._breeder.drafts(search, generation, kernels)) as broods:
+                async for drafts in broods:
+                    waiting = self._judge.enter(search, drafts)
+                    # Evaluate: verdicts arrive in any order, and each is recorded at once.
+                    verdicts += [
+                        asyncio.ensure_future(self._judge.judge(search, draft)) for draft in waiting
+                    ]
             await asyncio.gather(*verdicts)
         finally:
-            await cancel_all([*broods, *verdicts])
+            await cancel_all(verdicts)
         # Insert in slot order, credit, migrate; and record all of it in one transaction.
         outcome = search.close_generation(generation)
         self._store.finish_generation(search.problem.key, generation, outcome)
 
     def _prepare(self, capacity: Capacity) -> list[ProblemSearch]:
         """Bring every problem to where the store's rows are."""
-        self._breeder = Breeder(
-            operators=self._operators,
-            config=self._config,
-            device=capacity.device,
-            store=self._store,
-            clock=self._clock,
-        )
         self._judge = Judge(
             store=self._store,
             evaluator=self._evaluator,
@@ -172,16 +177,31 @@ class Engine:
         if self._store.run().noisy:
             self.monitor.note = "noisy host"
         self.budget.evaluations = self._store.counts().evaluations
-        searches = []
+        searches: list[ProblemSearch] = []
         states = self._store.problem_states()
         for index, (problem, state) in enumerate(zip(self._store.problems(), states, strict=True)):
             search = ProblemSearch.begin(problem, index, self._config)
             recover(search, self._store)
             search.closed = state.reason if state.status is not ProblemStatus.OPEN else ""
             searches.append(search)
+            if self._consulting and self._consulting.has_room(problem.key, self._config.llm.models):
+                search.population.ensemble.reinstate()
             # Proposals of an interrupted generation are paid for, and get their verdict now.
             self.budget.evaluations += search.num_outstanding
             _show(self.monitor, search, "waiting")
+        families: dict[str, list[ProblemSearch]] = {}
+        for search in searches:
+            families.setdefault(search.problem.family, []).append(search)
+        self._breeder = Breeder(
+            operators=self._operators,
+            config=self._config,
+            device=capacity.device,
+            store=self._store,
+            budget=self.budget,
+            families=families,
+            consulting=self._consulting,
+            clock=self._clock,
+        )
         self.monitor.steps = len(searches) * (self._config.search.generations + 1)
         return searches
 
@@ -197,7 +217,9 @@ class Engine:
         heapq.heapify(queue)
         search_config = self._config.search
         brood = search_config.islands * min(search_config.proposals, search_config.initial or 1)
-        active = min(len(queue), 1 + math.ceil(capacity.in_flight / brood))
+        # A candidate that waits for a model keeps no evaluator busy: others must be there then.
+        under_way = capacity.in_flight + (self._config.llm.in_flight if self._consulting else 0)
+        active = min(len(queue), 1 + math.ceil(under_way / brood))
 
         async def take_turns() -> None:
             while queue:

@@ -35,11 +35,13 @@ class Score:
         speedup: Against the reference; None where no candidate is correct.
         low: Lower end of its 99 % interval; None where it was not verified.
         own_kernel_share: Share of the time in own kernels, 0 to 1; None: not measured.
+        cap: The speedup at the device's ceiling, which no kernel exceeds; None: not known.
     """
 
     speedup: float | None = None
     low: float | None = None
     own_kernel_share: float | None = None
+    cap: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +51,8 @@ class Summary:
     Attributes:
         fast_p: Share of problems by threshold, 0 to 1.
         fast_p_sure: The same for sure speedups.
+        fast_p_attainable: The same for what the device's ceiling permits, problems of which it is
+            not known included; None where no ceiling is known.
         geomean_correct: Geometric mean of the speedups of problems with a correct candidate.
         geomean_with_fallback: Over all problems; 1.0 where the best is slower than the
             reference, a library call, or missing.
@@ -56,6 +60,7 @@ class Summary:
 
     fast_p: Mapping[float, float | None]
     fast_p_sure: Mapping[float, float | None]
+    fast_p_attainable: Mapping[float, float | None]
     geomean_correct: float | None
     geomean_with_fallback: float | None
 
@@ -68,9 +73,14 @@ def summarise(scores: Sequence[Score], noise_floor: float) -> Summary:
         noise_floor: Relative speedup below which nothing is claimed, such as 0.015.
     """
     correct = [score.speedup for score in scores if score.speedup is not None]
+    is_capped = any(score.cap is not None for score in scores)
     return Summary(
         fast_p={p: _share([_faster(s, p) for s in scores]) for p in THRESHOLDS},
         fast_p_sure={p: _share([_sure(s, p, noise_floor) for s in scores]) for p in THRESHOLDS},
+        fast_p_attainable={
+            p: _share([_attainable(s, p) for s in scores]) if is_capped else None
+            for p in THRESHOLDS
+        },
         geomean_correct=_geomean(correct),
         geomean_with_fallback=_geomean([_with_fallback(score) for score in scores]),
     )
@@ -84,6 +94,10 @@ def _sure(score: Score, p: float, noise_floor: float) -> bool:
     if score.low is None or score.own_kernel_share is None:
         return False
     return score.low > max(p, 1 + noise_floor) and score.own_kernel_share >= OWN_SHARE
+
+
+def _attainable(score: Score, p: float) -> bool:
+    return score.cap is None or score.cap > p
 
 
 def _with_fallback(score: Score) -> float:

@@ -53,11 +53,13 @@ class Judge:
         waiting = []
         new = []
         for draft in drafts:
-            if search.recorded.get(draft.attempt.slot.island):
+            if draft.attempt.slot in search.recorded:
                 entered = draft
             else:
                 entered = _claimed(draft, search)
                 if entered.attempt.state is AttemptState.PROPOSED and not self.budget.pay():
+                    # No later proposal can be a duplicate of what is not there.
+                    search.register.forget(entered.attempt.slot)
                     continue
                 new.append((entered.attempt, entered.candidate, entered.configurations))
             search.attempts.append(entered.attempt)

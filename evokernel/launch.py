@@ -13,10 +13,13 @@ from archives.descriptors import axes_named
 from archives.records import ProblemState, ProblemStatus, RunRecord, RunState
 from archives.store import Store
 from evaluator.evaluator import Evaluator
-from evokernel.config import ProblemsConfig, RunConfig, adjust
+from evokernel.allowance import Allowance
+from evokernel.config import LlmConfig, ProblemsConfig, RunConfig, adjust
+from evokernel.consulting import Consulting, Models, Record
 from evokernel.devices import DEVICE_WORDS, default_scale, device_kind
 from evokernel.engine import Ending, Engine
 from evokernel.founders import Kernels, gather_founders
+from evokernel.models import LLM_OPERATORS, ProviderModels, RecordedModels, check_models
 from evokernel.tasks import cancel_all
 from operators.operator import Operator
 from operators.registry import load_operator
@@ -26,10 +29,21 @@ from problems.errors import ConfigError
 from problems.loaders import load_file, load_folder
 from problems.problem import Problem, Scale
 
-__all__ = ["Plan", "create_run", "default_folder", "load_operators", "make_plan", "reopen", "sit"]
+__all__ = [
+    "Plan",
+    "create_run",
+    "default_folder",
+    "load_operators",
+    "make_plan",
+    "reopen",
+    "sit",
+    "stored_config",
+]
 
 _BYTES_PER_ATTEMPT = 16_384
 """Rows of one attempt, at most: twice a source of 6 KB, and 4 KB."""
+_BYTES_PER_CALL = 16_384
+"""A call's texts, compressed: a prompt of 30 KB and a reply of 10 KB, or more of what repeats."""
 
 Display = Callable[[Engine], Awaitable[None]]
 """Shows a running engine to people until it is cancelled."""
@@ -46,6 +60,7 @@ class Plan:
         device: Kind of device that is measured on: "cpu" or "cuda".
         seeds: Kernels that a new run is given to start from; the store has those of an old one.
         complaints: One sentence for each file that is left out.
+        notes: Sentences that people should read before it starts.
     """
 
     config: RunConfig
@@ -54,6 +69,7 @@ class Plan:
     device: str
     seeds: Kernels = field(default_factory=dict)
     complaints: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @property
     def device_words(self) -> str:
@@ -82,14 +98,20 @@ class Plan:
     @property
     def num_bytes(self) -> int:
         """Bytes that the store will take at most."""
-        return self.num_attempts * _BYTES_PER_ATTEMPT
+        calls = self.num_attempts if self.config.llm.models else 0
+        return self.num_attempts * _BYTES_PER_ATTEMPT + calls * _BYTES_PER_CALL
 
 
-def make_plan(config: RunConfig) -> Plan:
+def make_plan(config: RunConfig, *, asks: bool = True) -> Plan:
     """Load what a configuration names; starts nothing and writes nothing.
 
+    Args:
+        config: What the run is to do.
+        asks: False where no model will be asked, whose keys need not be there then.
+
     Raises:
-        ConfigError: The configuration names no problem, or something that does not exist.
+        ConfigError: The configuration names no problem, something that does not exist, or a
+            model that cannot be asked.
         ProblemError: No problem can be loaded.
         OperatorError: An operator cannot be loaded, or there is no folder of seeds.
         StoreError: There is no such run to start from.
@@ -99,6 +121,7 @@ def make_plan(config: RunConfig) -> Plan:
     operators = load_operators(config)
     problems, complaints = _load_problems(config.problems, device)
     seeds, more = gather_founders(config.problems, problems)
+    notes = check_models(config.llm, Path.cwd(), asks=asks)
     return Plan(
         config=config,
         problems=problems,
@@ -106,18 +129,30 @@ def make_plan(config: RunConfig) -> Plan:
         device=device,
         seeds=seeds,
         complaints=(*complaints, *more),
+        notes=notes,
     )
 
 
 def load_operators(config: RunConfig) -> dict[str, Operator]:
     """Return the operators of a configuration by name; "seed" is always one of them.
 
+    Where models are named, those that ask them join, unless some of them are chosen already.
+
     Raises:
         OperatorError: There is no such operator.
         ConfigError: Settings are given for an operator that is not used or does not have them,
-            or are out of range.
+            or are out of range; or an operator asks models and none is named.
     """
-    loaded = [load_operator(name) for name in dict.fromkeys(("seed", *config.operators.use))]
+    chosen = config.operators.use
+    asking = [name for name in chosen if name in LLM_OPERATORS]
+    if asking and not config.llm.models:
+        raise ConfigError(
+            f"operators.use names {asking[0]}, which asks a language model, and none is named: "
+            "give one with --llm MODEL"
+        )
+    if config.llm.models and not asking:
+        chosen = (*chosen, *LLM_OPERATORS)
+    loaded = [load_operator(name) for name in dict.fromkeys(("seed", *chosen))]
     operators = {operator.name: operator for operator in loaded}
     for name, given in config.operators.settings.items():
         if name not in operators:
@@ -172,19 +207,14 @@ def reopen(folder: Path, changes: Mapping[str, object] | None = None) -> tuple[S
     """
     store = Store.open(folder, write=True)
     try:
-        try:
-            config = RunConfig.model_validate_json(store.run().config_json)
-        except ValueError as error:
-            raise ConfigError(
-                f"the configuration stored in {folder} does not fit this version of EvoKernel: "
-                "resume the run with the version that started it"
-            ) from error
+        config = stored_config(store)
         adjusted = adjust(config, changes or {})
         plan = Plan(
             config=adjusted,
             problems=tuple(store.problems()),
             operators=load_operators(adjusted),
             device=device_kind(adjusted.problems.device),
+            notes=check_models(adjusted.llm, Path.cwd()),
         )
         if adjusted != config:
             store.set_config(adjusted.model_dump_json())
@@ -194,8 +224,28 @@ def reopen(folder: Path, changes: Mapping[str, object] | None = None) -> tuple[S
     return store, plan
 
 
+def stored_config(store: Store) -> RunConfig:
+    """Return the configuration that a run keeps.
+
+    Raises:
+        ConfigError: It is one of another version of EvoKernel.
+    """
+    try:
+        return RunConfig.model_validate_json(store.run().config_json)
+    except ValueError as error:
+        raise ConfigError(
+            f"the configuration stored in {store.folder} does not fit this version of EvoKernel: "
+            "use the version that started the run"
+        ) from error
+
+
 def sit(
-    store: Store, plan: Plan, *, evaluator: Evaluator | None = None, display: Display | None = None
+    store: Store,
+    plan: Plan,
+    *,
+    evaluator: Evaluator | None = None,
+    display: Display | None = None,
+    replayed: Store | None = None,
 ) -> Ending:
     """Run, or go on with, a run until it ends or is interrupted.
 
@@ -204,6 +254,8 @@ def sit(
         plan: What the run is.
         evaluator: Whoever measures; None: the pool of this machine.
         display: Shows the engine meanwhile.
+        replayed: Another run, open, from whose record models are answered for; None: models
+            are asked.
 
     Raises:
         KeyboardInterrupt: Ctrl-C; what was recorded stays and can be resumed.
@@ -212,19 +264,41 @@ def sit(
     """
     if _is_complete(store, plan.config):
         return Ending.of(store, RunState.FINISHED)
+    llm = plan.config.llm
+    models: ProviderModels | RecordedModels = RecordedModels()
+    if llm.models and replayed is None:
+        models = ProviderModels(llm, folder=Path.cwd(), rng_seed=plan.config.rng_seed)
     engine = Engine(
         store=store,
         config=plan.config,
-        evaluator=evaluator or _pool(plan.config),
+        evaluator=evaluator or _pool(plan.config, plan.device),
         operators=plan.operators,
+        consulting=_consulting(store, llm, models, replayed) if llm.models else None,
     )
-    return asyncio.run(_sit(engine, display))
+    return asyncio.run(_sit(engine, models, display))
 
 
-async def _sit(engine: Engine, display: Display | None) -> Ending:
+def _consulting(
+    store: Store, config: LlmConfig, models: Models, replayed: Store | None
+) -> Consulting:
+    """Answers for the operators; what a replay copies from the other run costs nothing."""
+    stores = [store] if replayed is None else [store, replayed]
+    return Consulting(
+        store=store,
+        record=Record(*stores),
+        models=models,
+        allowance=Allowance(config, store.calls() if replayed is None else ()),
+        max_prompt_tokens=config.max_prompt_tokens,
+    )
+
+
+async def _sit(
+    engine: Engine, models: ProviderModels | RecordedModels, display: Display | None
+) -> Ending:
     shown = [asyncio.ensure_future(display(engine))] if display else []
     try:
-        return await engine.run()
+        async with models:
+            return await engine.run()
     finally:
         await cancel_all(shown)
 
@@ -247,10 +321,12 @@ def _reached(state: ProblemState) -> int:
     return -1 if state.generation is None else state.generation
 
 
-def _pool(config: RunConfig) -> Evaluator:
+def _pool(config: RunConfig, device: str) -> Evaluator:
     from evaluator.pool import Pool
 
-    return Pool(num_actors=config.evaluation.actors, address=config.evaluation.ray_address)
+    # Referees of a CPU take turns at its cores; a GPU has one, and every GPU is used.
+    actors = config.evaluation.actors if device == "cpu" else None
+    return Pool(device=device, num_actors=actors, address=config.evaluation.ray_address)
 
 
 def _load_problems(

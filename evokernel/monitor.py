@@ -37,6 +37,8 @@ class Monitor:
         evaluations: Search verdicts recorded.
         verifications: Verifications recorded.
         evaluator_failures: Times that the evaluator failed.
+        calls: Calls to language models that have ended.
+        calls_under_way: Calls that have not ended yet.
         note: What people should know of the host; "" where nothing.
         steps_done: Generations of problems that are finished, of `steps`.
         steps: Generations of problems in the whole run.
@@ -47,6 +49,8 @@ class Monitor:
     evaluations: int = 0
     verifications: int = 0
     evaluator_failures: int = 0
+    calls: int = 0
+    calls_under_way: int = 0
     note: str = ""
     steps_done: int = 0
     steps: int = 0

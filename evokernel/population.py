@@ -6,10 +6,8 @@ grids, credits and migrants, whether they come from an evaluator or from a store
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-
-import numpy as np
 
 from archives.attempt import Attempt, AttemptState, Slot
 from archives.descriptors import axes_named, describe, dims_of
@@ -17,28 +15,16 @@ from archives.evaluation import Status
 from archives.grid import AddStatus, Elite, Grid, objective_of
 from archives.records import GenerationOutcome, Insertion, OperatorTally
 from evokernel.config import RunConfig
-from evokernel.island import ROLES, Island
+from evokernel.ensemble import Ensemble
+from evokernel.island import Island
 from evokernel.register import Child
-from evokernel.shares import shares, update_credits
+from evokernel.shares import update_credits
 from evokernel.streams import Streams
 
-__all__ = ["MIGRATE", "SEED", "Choice", "Population"]
+__all__ = ["MIGRATE", "SEED", "Population"]
 
 MIGRATE = "migrate"
 SEED = "seed"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
-    """Who is to make a child, and from whom.
-
-    Attributes:
-        operator: Name of the operator.
-        parents: (attempt, candidate id) of each parent.
-    """
-
-    operator: str
-    parents: tuple[tuple[Slot, str], ...] = ()
 
 
 @dataclass(slots=True)
@@ -60,6 +46,7 @@ class _Books:
     insertions: list[Insertion] = field(default_factory=list)
     migrants: list[Attempt] = field(default_factory=list)
     gained: set[int] = field(default_factory=set)
+    gain_by_model: dict[str, float] = field(default_factory=dict)
 
 
 class Population:
@@ -82,50 +69,14 @@ class Population:
         self.archive = Grid(dims)
         self.credits_per_s: dict[str, float] = {}
         self.retired: set[str] = {SEED}
+        self.ensemble = Ensemble(
+            config.llm.models, floor=config.operators.floor, memory=config.operators.memory
+        )
 
     @property
     def evolves(self) -> bool:
         """False for independent tries, the baseline."""
         return self.config.search.mode == "evolution"
-
-    def choose(
-        self,
-        island: Island,
-        operators: Mapping[str, tuple[int, int, bool]],
-        rng: np.random.Generator,
-    ) -> Choice | None:
-        """Choose an operator by its share, and its parents.
-
-        Args:
-            island: Where the child is to live.
-            operators: (least parents, most parents, from failures) of each operator that
-                applies to the problem.
-            rng: Random stream of the slot.
-
-        Returns:
-            The choice, or None where no operator has the parents that it needs.
-        """
-        supply = {False: len(island.grid), True: len(island.failures)}
-        able = {
-            name: wants
-            for name, wants in operators.items()
-            if name not in self.retired and wants[0] <= supply[wants[2]]
-        }
-        if not able:
-            return None
-        role = island.role if self.evolves else ROLES[0]
-        credit = self.credits_per_s if self.evolves else {}
-        odds = shares(able, credit, self.config.operators.floor, role.emphasis)
-        name = str(rng.choice(list(odds), p=list(odds.values())))
-        least, most, from_failures = able[name]
-        count = int(rng.integers(least, min(most, supply[from_failures]) + 1)) if most else 0
-        if from_failures:
-            failures = list(island.failures)
-            picks = rng.choice(len(failures), size=count, replace=False).tolist()
-            return Choice(operator=name, parents=tuple(failures[pick] for pick in picks))
-        elites = island.pick(rng, count, role.greed if self.evolves else 0.0) if count else ()
-        parents = tuple((elite.slot, elite.candidate) for elite in elites)
-        return Choice(operator=name, parents=parents)
 
     def close(self, generation: int, children: Sequence[Child]) -> GenerationOutcome:
         """End a generation: insert, credit, and let islands rest, restart and exchange.
@@ -140,6 +91,8 @@ class Population:
         books = _Books()
         for child in children:
             self._insert(child, generation, books)
+        attempts = [child.attempt for child in children]
+        self.ensemble.close(generation, attempts, books.gain_by_model)
         tallies = self._tallies(generation, books)
         if generation > 0:
             # Generation 0 measures the reference's weakness, not an operator's strength.
@@ -189,7 +142,11 @@ class Population:
             slot=attempt.slot,
             candidate=child.result,
         )
-        account.gain += self._archive_gain(elite)
+        gain = self._archive_gain(elite)
+        account.gain += gain
+        if attempt.model:
+            before = books.gain_by_model.get(attempt.model, 0.0)
+            books.gain_by_model[attempt.model] = before + gain
         # Library calls alone are a fallback worth keeping, but nothing to vary.
         breeds = evaluation.facts.own_kernel_share != 0
         if self._settle(island, elite, books, breeds=breeds):

@@ -56,9 +56,21 @@ def summary_line(engine: Engine) -> str:
     ]
     if monitor.evaluator_failures:
         parts.insert(3, f"evaluator failures {monitor.evaluator_failures}")
+    if monitor.calls or monitor.calls_under_way:
+        parts.insert(3, _calls_text(engine))
     if monitor.note:
         parts.append(monitor.note)
     return "  ".join(parts)
+
+
+def _calls_text(engine: Engine) -> str:
+    """What models were asked, and what that has cost the run so far."""
+    spent = engine.spent
+    cost = "cost unknown" if spent.unpriced else f"${spent.cost_usd:,.2f}"
+    return (
+        f"calls {spent.calls:,} (+{engine.monitor.calls_under_way}), {spent.tokens / 1000:,.0f}k "
+        f"tokens, {cost}"
+    )
 
 
 def _time_text(engine: Engine) -> str:

@@ -1,20 +1,25 @@
-"""Replay: the verdicts of an earlier run in place of measurements.
+"""Replay: the verdicts of an earlier run in place of measurements, its record in place of models.
 
-Two runs with one seed and replayed verdicts make the same choices and reach the same archive; so
-a search can be studied, or its code changed and compared, without measuring anything again.
+Two runs with one seed and replayed verdicts and answers make the same choices and reach the same
+archive; so a search can be studied, or its code changed and compared, without measuring anything or
+asking anybody again.
 """
 
 from __future__ import annotations
+
+from pathlib import Path
 
 from archives.evaluation import Evaluation, Status
 from archives.records import SEARCH
 from archives.store import Store
 from evaluator.evaluator import Capacity, EvaluationRequest, Purpose
+from evokernel.devices import device_kind
+from evokernel.launch import Plan, create_run, load_operators, stored_config
 from problems.errors import EvaluatorError, ProblemError
 from problems.graph import OperatorGraph
 from problems.problem import Problem
 
-__all__ = ["ReplayEvaluator"]
+__all__ = ["ReplayEvaluator", "create_replay"]
 
 _Key = tuple[str, str, str]
 
@@ -89,3 +94,34 @@ class ReplayEvaluator:
 
     async def close(self) -> None:
         """Do nothing: nothing was started."""
+
+
+def create_replay(recorded: Store, folder: Path) -> tuple[Store, Plan]:
+    """Make the store of a run that repeats another one, with its problems and kernels in it.
+
+    Its limit of minutes is left out: a replay has another pace.
+
+    Args:
+        recorded: The run to be repeated, open.
+        folder: Where the new run is kept.
+
+    Raises:
+        ConfigError: Its configuration is one of another version of EvoKernel.
+        StoreError: The folder holds a run already, or cannot be written.
+    """
+    stored = stored_config(recorded)
+    unlimited = stored.budget.model_copy(update={"max_minutes": None})
+    config = stored.model_copy(update={"budget": unlimited})
+    device = recorded.run().device
+    plan = Plan(
+        config=config,
+        problems=tuple(recorded.problems()),
+        operators=load_operators(config),
+        # It need not be here: nothing is measured.
+        device=device.kind if device else device_kind(config.problems.device),
+    )
+    store = create_run(plan, folder)
+    for seed in recorded.seeds():
+        if seed.generation is not None:
+            store.request_seed(seed.problem, seed.name, seed.source, seed.generation)
+    return store, plan

@@ -9,13 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from archives.candidate import Candidate
 from archives.evaluation import DeviceFingerprint, Evaluation, Rung
 from archives.records import OperatorTally, ProblemStatus, RunCounts
 from archives.store import Store
-from evokernel.fast_p import THRESHOLDS, Score, Summary, summarise
+from evokernel.baselines import (
+    Baseline,
+    Setting,
+    check_device,
+    matched_speedup,
+    speedup_over,
+)
+from evokernel.fast_p import Score, Summary, summarise
 from operators.seeds import reference_as_candidate
 from problems.problem import Problem
 
@@ -26,7 +32,6 @@ __all__ = [
     "Report",
     "best_of",
     "read_report",
-    "report_to_json",
 ]
 
 
@@ -66,6 +71,7 @@ class ProblemReport:
         reason: Why it was skipped or is degenerate; else "".
         best: The best of its archive, or None.
         num_cells: Occupied cells of its archive, over all islands.
+        baseline: What torch reached on it in each setting; empty: no baseline was given.
     """
 
     problem: Problem
@@ -73,6 +79,7 @@ class ProblemReport:
     reason: str = ""
     best: Best | None = None
     num_cells: int = 0
+    baseline: tuple[Setting, ...] = ()
 
     @property
     def counts(self) -> bool:
@@ -96,7 +103,27 @@ class ProblemReport:
         """Speedup against the fastest torch setting that is no less accurate."""
         if self.best is None:
             return None
+        if self.baseline:
+            error = self.best.evaluation.error
+            return matched_speedup(self.best.speedup, error, self.baseline)
         return 1.0 if self.best.is_reference else self.best.evaluation.matched_speedup
+
+    @property
+    def roofline_share(self) -> float | None:
+        """Ceiling time over measured time of the best; None where it is not known."""
+        return None if self.best is None else self.best.evaluation.roofline_share
+
+    @property
+    def cap(self) -> float | None:
+        """The speedup of a kernel at the device's ceiling; None where that is not known."""
+        share = self.roofline_share
+        return self.best.speedup / share if self.best is not None and share else None
+
+    def speedup_over(self, setting: str) -> float | None:
+        """Return the speedup against a setting of the baseline, such as "compile"."""
+        return (
+            None if self.best is None else speedup_over(setting, self.best.speedup, self.baseline)
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,6 +169,7 @@ class Report:
         operators: One line for each operator, by name.
         standard: Figures against the reference at torch's defaults.
         matched: Figures against the fastest torch setting that is no less accurate.
+        baseline: The baseline that was given; None: `matched` rests on the run alone.
     """
 
     name: str
@@ -156,25 +184,33 @@ class Report:
     operators: tuple[OperatorReport, ...]
     standard: Summary
     matched: Summary
+    baseline: Baseline | None = None
 
     def count(self, status: str) -> int:
         """Return the number of problems with a status."""
         return sum(problem.status == status for problem in self.problems)
 
 
-def read_report(store: Store) -> Report:
+def read_report(store: Store, baseline: Baseline | None = None) -> Report:
     """Read the report of a run from its store.
+
+    Args:
+        store: The run's.
+        baseline: What torch reached on the run's device, for matched and compiled speedups.
 
     Raises:
         StoreError: The store cannot be read.
+        ConfigError: The baseline was measured on another device or with other versions.
     """
     run = store.run()
+    if baseline is not None and run.device is not None:
+        check_device(baseline, run.device)
     skipped = {
         state.key: state.reason
         for state in store.problem_states()
         if state.status is ProblemStatus.SKIPPED
     }
-    lines = tuple(_line(store, problem, skipped) for problem in store.problems())
+    lines = tuple(_line(store, problem, skipped, baseline) for problem in store.problems())
     counted = [line for line in lines if line.counts]
     noise_floor = run.noise_floor or 0.0
     return Report(
@@ -190,6 +226,7 @@ def read_report(store: Store) -> Report:
         operators=_operators(store.tallies()),
         standard=summarise([_score(line, line.speedup) for line in counted], noise_floor),
         matched=summarise([_score(line, line.matched_speedup) for line in counted], noise_floor),
+        baseline=baseline,
     )
 
 
@@ -222,43 +259,9 @@ def best_of(store: Store, problem: Problem) -> Best | None:
     return best
 
 
-def report_to_json(report: Report) -> dict[str, Any]:
-    """Return the report as JSON-able data."""
-    return {
-        "run": report.name,
-        "state": report.state,
-        "scale": report.scale,
-        "device": None if report.device is None else str(report.device),
-        "threads": None if report.device is None else report.device.threads,
-        "noise_floor": report.noise_floor,
-        "noisy": report.noisy,
-        "referee_version": report.referee_version,
-        **_summary_json(report.standard),
-        "matched": _summary_json(report.matched),
-        "num_problems": sum(line.counts for line in report.problems),
-        "num_degenerate": report.count("degenerate"),
-        "num_skipped": report.count("skipped"),
-        "num_attempts": report.counts.attempts,
-        "num_evaluations": report.counts.evaluations,
-        "num_verifications": report.counts.verifications,
-        "num_unstable": report.counts.unstable,
-        "problems": [_line_json(line) for line in report.problems],
-        "operators": [
-            {
-                "operator": line.operator,
-                "attempts": line.attempts,
-                "evaluated": line.evaluated,
-                "accepted": line.accepted,
-                "gain": line.gain,
-                "cost_s": line.cost_s,
-                "credit": line.credit,
-            }
-            for line in report.operators
-        ],
-    }
-
-
-def _line(store: Store, problem: Problem, skipped: dict[str, str]) -> ProblemReport:
+def _line(
+    store: Store, problem: Problem, skipped: dict[str, str], baseline: Baseline | None
+) -> ProblemReport:
     if problem.degenerate is not None:
         return ProblemReport(problem=problem, status="degenerate", reason=problem.degenerate)
     if problem.key in skipped:
@@ -271,7 +274,14 @@ def _line(store: Store, problem: Problem, skipped: dict[str, str]) -> ProblemRep
     else:
         status = "verified" if best.is_verified else "unverified"
     num_cells = len({elite.cell for elite in store.elites(problem.key)})
-    return ProblemReport(problem=problem, status=status, best=best, num_cells=num_cells)
+    known = None if baseline is None else baseline.of(problem)
+    return ProblemReport(
+        problem=problem,
+        status=status,
+        best=best,
+        num_cells=num_cells,
+        baseline=() if known is None else known.settings,
+    )
 
 
 def _measured_by(lines: Sequence[ProblemReport]) -> str:
@@ -284,11 +294,12 @@ def _score(line: ProblemReport, speedup: float | None) -> Score:
     """The score for a baseline; its interval is the standard one, scaled to that baseline."""
     if line.best is None or speedup is None:
         return Score()
-    low = line.speedup_low
+    low, cap = line.speedup_low, line.cap
     return Score(
         speedup=speedup,
         low=low * speedup / line.best.speedup if low is not None and _is_sure(line) else None,
         own_kernel_share=line.best.evaluation.facts.own_kernel_share,
+        cap=None if cap is None or not line.best.speedup else cap * speedup / line.best.speedup,
     )
 
 
@@ -309,33 +320,3 @@ def _operators(tallies: Sequence[OperatorTally]) -> tuple[OperatorReport, ...]:
         )
         for name in names
     )
-
-
-def _summary_json(summary: Summary) -> dict[str, Any]:
-    return {
-        "fast_p": {f"{p:g}": summary.fast_p[p] for p in THRESHOLDS},
-        "fast_p_sure": {f"{p:g}": summary.fast_p_sure[p] for p in THRESHOLDS},
-        "geomean_correct": summary.geomean_correct,
-        "geomean_with_fallback": summary.geomean_with_fallback,
-    }
-
-
-def _line_json(line: ProblemReport) -> dict[str, Any]:
-    best = line.best
-    evaluation = None if best is None else best.evaluation
-    return {
-        "level": line.problem.level,
-        "id": line.problem.id,
-        "name": line.problem.name,
-        "status": line.status,
-        "reason": line.reason,
-        "speedup": line.speedup,
-        "speedup_low": line.speedup_low,
-        "matched_speedup": line.matched_speedup,
-        "latency_ms": None if evaluation is None else evaluation.latency_ms,
-        "reference_ms": None if evaluation is None else evaluation.reference_ms,
-        "own_kernel_share": None if evaluation is None else evaluation.facts.own_kernel_share,
-        "roofline_share": None if evaluation is None else evaluation.roofline_share,
-        "candidate": None if best is None else best.candidate,
-        "num_cells": line.num_cells,
-    }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from archives.attempt import Attempt, AttemptState
+from archives.attempt import Attempt, AttemptState, Slot
 from archives.candidate import Candidate
 from archives.configuration import Configuration, read_configuration, with_configuration
 from archives.evaluation import Status
@@ -14,6 +14,7 @@ from archives.store import Store
 from evokernel.config import RunConfig
 from evokernel.population import MIGRATE, Population
 from evokernel.register import Child, Register
+from evokernel.setbacks import Setbacks
 from evokernel.streams import Streams
 from problems.graph import OperatorGraph
 from problems.problem import Problem
@@ -49,7 +50,8 @@ class ProblemSearch:
         graph: What the reference does; None where it could not be traced, or not yet.
         reached: Last finished generation; -1: none.
         attempts: The attempts of the generation in progress that are recorded.
-        recorded: Rows of the generation in progress, by island: a resumed run takes them up.
+        recorded: Rows of the generation in progress: a resumed run takes them up.
+        setbacks: What failed in finished generations.
         missing: What could not be found out, such as "graph"; it is not asked for again.
         closed: Why the search is over before its last generation; "" while it goes on.
     """
@@ -62,7 +64,8 @@ class ProblemSearch:
     graph: OperatorGraph | None = None
     reached: int = -1
     attempts: list[Attempt] = field(default_factory=list)
-    recorded: dict[int, list[Draft]] = field(default_factory=dict)
+    recorded: dict[Slot, Draft] = field(default_factory=dict)
+    setbacks: Setbacks = field(default_factory=Setbacks)
     missing: set[str] = field(default_factory=set)
     closed: str = ""
 
@@ -81,11 +84,7 @@ class ProblemSearch:
     @property
     def num_outstanding(self) -> int:
         """Recorded proposals of an interrupted generation that have no verdict yet."""
-        return sum(
-            draft.attempt.state is AttemptState.PROPOSED
-            for drafts in self.recorded.values()
-            for draft in drafts
-        )
+        return sum(draft.attempt.state is AttemptState.PROPOSED for draft in self.recorded.values())
 
     def children(self, attempts: Sequence[Attempt]) -> list[Child]:
         """Return the children of attempts in slot order, duplicates with their verdicts."""
@@ -95,6 +94,7 @@ class ProblemSearch:
         """Offer the children of the generation in progress to the islands, in slot order."""
         children = self.children(self.attempts)
         self.register.close(children)
+        self.setbacks.add(children)
         outcome = self.population.close(generation, children)
         self.reached = generation
         self.attempts = []
@@ -138,8 +138,7 @@ def recover(search: ProblemSearch, store: Store) -> None:
         if known.withdrawn:
             search.population.withdraw(known.id)
     for attempt in rows.get(search.reached + 1, []):
-        draft = _draft(attempt, search, store)
-        search.recorded.setdefault(attempt.slot.island, []).append(draft)
+        search.recorded[attempt.slot] = _draft(attempt, search, store)
     _finish_withdrawals(search, store)
 
 
@@ -197,7 +196,9 @@ def _finish_withdrawals(search: ProblemSearch, store: Store) -> None:
 
 def at_point(source: str, point: Configuration | None) -> str:
     """Return a program's text standing at a point; as it is where it has no `CONFIG`."""
+    if point is None:
+        return source
     present = read_configuration(source)
-    if point is None or not present or dict(present) == dict(point):
+    if not present or dict(present) == dict(point):
         return source
     return with_configuration(source, point)

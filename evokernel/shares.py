@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 
 from archives.records import OperatorTally
 
-__all__ = ["LEAST_COST_S", "shares", "update_credits"]
+__all__ = ["LEAST_COST_S", "blend", "shares", "update_credits"]
 
 LEAST_COST_S = 0.05
 """Cost in seconds below which none is counted: a gain of a cheap reply is no infinite credit."""
@@ -36,9 +36,19 @@ def update_credits(
         if tally.evaluated == 0:
             continue
         fresh = tally.gain / max(tally.cost_s, LEAST_COST_S)
-        old = updated.get(tally.operator, fresh)
-        updated[tally.operator] = memory * old + (1 - memory) * fresh
+        updated[tally.operator] = blend(updated.get(tally.operator), fresh, memory)
     return updated
+
+
+def blend(old: float | None, fresh: float, memory: float) -> float:
+    """Return a credit after one more generation.
+
+    Args:
+        old: The credit so far; None: this is the first one.
+        fresh: Gain over cost in the generation.
+        memory: Part of the old credit that is kept, 0 to 1.
+    """
+    return fresh if old is None else memory * old + (1 - memory) * fresh
 
 
 def shares(

@@ -11,7 +11,7 @@ __all__ = ["judge_once"]
 
 
 async def judge_once(
-    problem: Problem, source: str, evaluator: Evaluator | None = None
+    problem: Problem, source: str, evaluator: Evaluator | None = None, *, device: str = "cpu"
 ) -> Evaluation:
     """Start an evaluator, judge a candidate with the certainty of a verification, and close.
 
@@ -19,6 +19,7 @@ async def judge_once(
         problem: The problem.
         source: Text of the candidate.
         evaluator: Whoever measures; None: a referee in this process.
+        device: What that measures on: "cpu" or "cuda".
 
     Raises:
         ProblemError: The problem does not load or run.
@@ -27,7 +28,7 @@ async def judge_once(
     if evaluator is None:
         from evaluator.local import LocalEvaluator
 
-        evaluator = LocalEvaluator()
+        evaluator = LocalEvaluator(device=device)
     request = EvaluationRequest(
         problem=problem,
         candidate=Candidate.of(problem.key, source),

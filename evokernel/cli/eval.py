@@ -46,6 +46,9 @@ def evaluate(
             help="Sizes of the bundled problem. Default: official on a GPU, small on a CPU."
         ),
     ] = None,
+    device: Annotated[
+        str, typer.Option(help="Where to measure: auto (a GPU where there is one), cpu or cuda.")
+    ] = "auto",
     as_json: JsonOption = False,
 ) -> None:
     """Check a candidate on fresh secret inputs and measure it against its reference.
@@ -54,10 +57,12 @@ def evaluate(
     """
     import asyncio
 
+    from evokernel.devices import device_kind
     from evokernel.origins import located
     from evokernel.verdict import judge_once
 
-    problem, source = _read(files, level, id, scale)
+    kind = device_kind(device)
+    problem, source = _read(files, level, id, scale, kind)
     about = {
         "level": problem.level,
         "id": problem.id,
@@ -65,7 +70,7 @@ def evaluate(
         "scale": problem.scale.value,
     }
     try:
-        evaluation = asyncio.run(judge_once(problem, source))
+        evaluation = asyncio.run(judge_once(problem, source, device=kind))
     except ProblemError as error:
         if problem.level:
             raise
@@ -88,9 +93,13 @@ def evaluate(
 
 
 def _read(
-    files: list[Path], level: int | None, id: int | None, scale: BundledScale | None
+    files: list[Path],
+    level: int | None,
+    id: int | None,
+    scale: BundledScale | None,
+    kind: str,
 ) -> tuple[Problem, str]:
-    from evokernel.devices import default_scale, device_kind
+    from evokernel.devices import default_scale
     from problems.catalogue import load_level
     from problems.loaders import load_file
     from problems.problem import Scale
@@ -111,7 +120,7 @@ def _read(
             "eval of a bundled problem expects --level, --id and one file, the CANDIDATE; got "
             f"--level {level}, --id {id} and {len(files)} files"
         )
-    sizes = Scale(scale.value) if scale else default_scale(device_kind("auto"))
+    sizes = Scale(scale.value) if scale else default_scale(kind)
     (problem,) = load_level(level, sizes, [id])
     return problem, _text(files[0])
 

@@ -28,10 +28,13 @@ COMMANDS = (
     ("archive", "evokernel.cli.archive:archive"),
     ("lineage", "evokernel.cli.lineage:lineage"),
     ("show", "evokernel.cli.show:show"),
+    ("ask", "evokernel.cli.ask:ask"),
+    ("llm", "evokernel.cli.llm:llm"),
     ("export", "evokernel.cli.export:export"),
     ("eval", "evokernel.cli.eval:evaluate"),
     ("problems", "evokernel.cli.problems:problems"),
     ("roofline", "evokernel.cli.roofline:roofline"),
+    ("baseline", "evokernel.cli.baseline:baseline"),
     ("doctor", "evokernel.cli.doctor:doctor"),
 )
 """(name, "module:attribute"): a function that is the command, or a `typer.Typer` of several."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
+import typer
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
@@ -17,14 +19,29 @@ if TYPE_CHECKING:
 __all__ = ["print_report", "report"]
 
 _REDUCED = ("small", "tiny")
+_COMPILED = {"compile": "compiled", "max_autotune": "autotuned"}
+"""Columns for speedups over a baseline's compiled settings."""
 
 
-def report(run: RunArgument, as_json: JsonOption = False) -> None:
+def report(
+    run: RunArgument,
+    baseline: Annotated[
+        Path | None,
+        typer.Option(
+            help="File of `evokernel baseline` from the same device, for speedups against the "
+            "fastest torch that is no less accurate, and against torch.compile."
+        ),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
     """Print what a run reached: fast_p, geometric means, each problem, each operator."""
-    from evokernel.report import read_report, report_to_json
+    from evokernel.baseline_file import load_baseline
+    from evokernel.report import read_report
+    from evokernel.report_json import report_to_json
 
+    known = None if baseline is None else load_baseline(baseline)
     with open_run(run) as store:
-        found = read_report(store)
+        found = read_report(store, known)
     if as_json:
         print_json(report_to_json(found))
     else:
@@ -72,6 +89,11 @@ def _circumstances(report: Report) -> list[str]:
         f"{report.counts.attempts} attempts, {report.counts.evaluations} evaluations, "
         f"{report.counts.verifications} verifications",
     ]
+    if report.baseline is not None:
+        lines.append(
+            f"matched and compiled speedups: baseline of {report.baseline.date}, torch "
+            f"{report.baseline.versions.get('torch', 'unknown')}"
+        )
     if report.noisy:
         lines.append(
             "The host was too noisy to calibrate: a noise floor of "
@@ -112,6 +134,9 @@ def _figures(standard: Summary, matched: Summary) -> Table:
         table.add_row(f"fast_p, {name}", *cells, *(number(mean, ".2f", "x") for mean in means))
         sure = [number(share, ".0%") for share in summary.fast_p_sure.values()]
         table.add_row(f"fast_p sure, {name}", *sure, "", "")
+        if any(share is not None for share in summary.fast_p_attainable.values()):
+            most = [number(share, ".0%") for share in summary.fast_p_attainable.values()]
+            table.add_row(f"  at the ceiling, {name}", *most, "", "")
     return table
 
 
@@ -119,7 +144,11 @@ def _problems(lines: tuple[ProblemReport, ...]) -> Table:
     table = Table(title="Problems", title_justify="left", box=SIMPLE_HEAD)
     for name in ("problem", "status"):
         table.add_column(name)
-    for name in ("speedup", "99 % low", "matched", "ms", "reference ms", "own", "cells"):
+    compiled = [name for name in _COMPILED if any(line.speedup_over(name) for line in lines)]
+    is_capped = any(line.cap is not None for line in lines)
+    for name in ("speedup", "99 % low", "matched", *(_COMPILED[name] for name in compiled)):
+        table.add_column(name, justify="right")
+    for name in ("ms", "reference ms", *(("ceiling", "cap") if is_capped else ()), "own", "cells"):
         table.add_column(name, justify="right")
     table.add_column("candidate")
     for line in lines:
@@ -130,8 +159,14 @@ def _problems(lines: tuple[ProblemReport, ...]) -> Table:
             number(line.speedup, ".2f", "x"),
             number(line.speedup_low, ".2f", "x"),
             number(line.matched_speedup, ".2f", "x"),
+            *(number(line.speedup_over(name), ".2f", "x") for name in compiled),
             number(None if evaluation is None else evaluation.latency_ms, ".3f"),
             number(None if evaluation is None else evaluation.reference_ms, ".3f"),
+            *(
+                (number(line.roofline_share, ".0%"), number(line.cap, ".2f", "x"))
+                if is_capped
+                else ()
+            ),
             number(None if evaluation is None else evaluation.facts.own_kernel_share, ".0%"),
             str(line.num_cells),
             "-" if line.best is None else line.best.candidate[:12],

@@ -24,6 +24,14 @@ def resume(
         int | None,
         typer.Option(help="New limit of candidates to measure, those of before included."),
     ] = None,
+    llm: Annotated[
+        list[str] | None,
+        typer.Option(help="Language model to ask from now on, in place of those before."),
+    ] = None,
+    max_cost: Annotated[
+        float | None,
+        typer.Option(help="New limit in dollars for language models, what is spent included."),
+    ] = None,
 ) -> None:
     """Go on with a run after Ctrl-C, a crash or a spent budget; to the same end.
 
@@ -35,7 +43,11 @@ def resume(
         "search.generations": generations,
         "budget.max_minutes": max_minutes,
         "budget.max_evaluations": max_evaluations,
+        "llm.models": tuple(llm) if llm else None,
+        "llm.max_cost_usd": max_cost,
     }
     store, plan = reopen(run, changes)
+    for note in plan.notes:
+        typer.echo(f"evokernel: {note}", err=True)
     with store:
         conduct(store, plan)

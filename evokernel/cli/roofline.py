@@ -10,12 +10,13 @@ import typer
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from evokernel.cli.reading import JsonOption, console, print_json
-from problems.errors import ProblemError
+from evokernel.cli.reading import JsonOption, console, number, print_json
+from problems.errors import ConfigError, ProblemError
 
 if TYPE_CHECKING:
     from evaluator.referee.hardware import Device
     from evaluator.referee.roofline import Light
+    from evokernel.baselines import Baseline
     from problems.problem import Problem
 
 __all__ = ["roofline"]
@@ -30,6 +31,13 @@ def roofline(
     source: Annotated[
         Path | None, typer.Option(help="Folder of problems in KernelBench's layout.")
     ] = None,
+    baseline: Annotated[
+        Path | None,
+        typer.Option(
+            help="File of `evokernel baseline` from such a GPU, for the cap on the speedup over "
+            "eager torch."
+        ),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Print how fast each problem could be at most, at KernelBench's sizes.
@@ -43,6 +51,7 @@ def roofline(
     from evokernel.lights import trace_bounds
 
     device = find_device(gpu)
+    known = None if baseline is None else _load_baseline(baseline, device)
     chosen, complaints = _load(level, problems, source)
     bounds = asyncio.run(trace_bounds(chosen, device))
     complaints += [bound.complaint for bound in bounds if bound.light is None]
@@ -52,9 +61,9 @@ def roofline(
     if not lights:
         raise ProblemError("no problem could be traced, the reasons are above")
     if as_json:
-        print_json([_json(problem, light) for problem, light in lights])
+        print_json([_json(problem, light, known) for problem, light in lights])
     else:
-        _print(device, lights)
+        _print(device, lights, known)
 
 
 def _load(level: int, ids: str | None, source: Path | None) -> tuple[Sequence[Problem], list[str]]:
@@ -70,8 +79,31 @@ def _load(level: int, ids: str | None, source: Path | None) -> tuple[Sequence[Pr
     return found, [str(error) for error in errors]
 
 
-def _json(problem: Problem, light: Light) -> dict[str, Any]:
-    return {
+def _load_baseline(path: Path, device: Device) -> Baseline:
+    from evaluator.referee.hardware import find_device
+    from evokernel.baseline_file import load_baseline
+
+    found = load_baseline(path)
+    if found.kind != "cuda" or find_device(found.device) != device:
+        raise ConfigError(
+            f"the baseline {path} was measured on {found.device}, --gpu asks for {device.name}: "
+            "give one from such a GPU"
+        )
+    return found
+
+
+def _eager_ms(problem: Problem, baseline: Baseline) -> float | None:
+    """Time of eager torch at its defaults; None where the problem was not measured."""
+    known = baseline.of(problem)
+    return None if known is None else known.latency_ms("eager")
+
+
+def _cap(eager_ms: float | None, light: Light) -> float | None:
+    return None if eager_ms is None else eager_ms / light.sol_ms
+
+
+def _json(problem: Problem, light: Light, baseline: Baseline | None) -> dict[str, Any]:
+    row = {
         "level": problem.level,
         "id": problem.id,
         "name": problem.name,
@@ -81,9 +113,15 @@ def _json(problem: Problem, light: Light) -> dict[str, Any]:
         "sol_ms": light.sol_ms,
         "hard_ms": light.hard_ms,
     }
+    if baseline is None:
+        return row
+    eager_ms = _eager_ms(problem, baseline)
+    return {**row, "eager_ms": eager_ms, "speedup_cap": _cap(eager_ms, light)}
 
 
-def _print(device: Device, lights: Sequence[tuple[Problem, Light]]) -> None:
+def _print(
+    device: Device, lights: Sequence[tuple[Problem, Light]], baseline: Baseline | None
+) -> None:
     out = console()
     estimated = "; estimated, not checked against its vendor" if device.estimated else ""
     out.print(
@@ -99,9 +137,11 @@ def _print(device: Device, lights: Sequence[tuple[Problem, Light]]) -> None:
     for name in ("MB", "GFLOP"):
         table.add_column(name, justify="right")
     table.add_column("bound")
-    for name in ("light ms", "hard ms"):
+    for name in ("light ms", "hard ms", *(("eager ms", "cap") if baseline else ())):
         table.add_column(name, justify="right")
     for problem, light in lights:
+        eager_ms = None if baseline is None else _eager_ms(problem, baseline)
+        known = (number(eager_ms, ".4f"), number(_cap(eager_ms, light), ".2f", "x"))
         table.add_row(
             problem.label,
             f"{light.work.bytes / 1e6:,.1f}",
@@ -109,5 +149,6 @@ def _print(device: Device, lights: Sequence[tuple[Problem, Light]]) -> None:
             light.bound,
             f"{light.sol_ms:.4f}",
             f"{light.hard_ms:.4f}",
+            *(known if baseline else ()),
         )
     out.print(table)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -31,6 +32,13 @@ def run(
     ] = None,
     max_evaluations: Annotated[
         int | None, typer.Option(help="Candidates to measure at most, verification not counted.")
+    ] = None,
+    llm: Annotated[
+        list[str] | None,
+        typer.Option(help="Language model to ask, such as openai/gpt-5; repeatable."),
+    ] = None,
+    max_cost: Annotated[
+        float | None, typer.Option(help="Dollars for language models at most.")
     ] = None,
     preset: Annotated[
         str | None, typer.Option(help="Preset: demo, default, thorough or best-of-n.")
@@ -66,6 +74,10 @@ def run(
         Path | None,
         typer.Option("--run", help="New folder to keep the run in. Default: runs/TIME."),
     ] = None,
+    replay: Annotated[
+        Path | None,
+        typer.Option(help="Repeat this run from its record; measures nothing, asks nobody."),
+    ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print what would be done, and do nothing.")
     ] = False,
@@ -78,6 +90,9 @@ def run(
     from evokernel.config import resolve
     from evokernel.launch import create_run, default_folder, make_plan
 
+    if replay is not None:
+        _replay(replay, folder or default_folder(datetime.now()))
+        return
     resolved = resolve(
         preset=preset,
         settings=settings or (),
@@ -93,17 +108,33 @@ def run(
             "search.generations": generations,
             "budget.max_minutes": max_minutes,
             "budget.max_evaluations": max_evaluations,
+            "llm.models": tuple(llm) if llm else None,
+            "llm.max_cost_usd": max_cost,
             "rng_seed": rng_seed,
         },
     )
-    plan = make_plan(resolved)
+    plan = make_plan(resolved, asks=not dry_run)
     for complaint in plan.complaints:
         typer.echo(f"evokernel: left out: {complaint}", err=True)
+    for note in plan.notes:
+        typer.echo(f"evokernel: {note}", err=True)
     if dry_run:
         typer.echo(_describe(plan))
         return
     with create_run(plan, folder or default_folder(datetime.now())) as store:
         conduct(store, plan)
+
+
+def _replay(recorded: Path, folder: Path) -> None:
+    """Repeat a run; what it is to do stands in its store."""
+    from evokernel.cli.reading import open_run
+    from evokernel.replay import ReplayEvaluator, create_replay
+
+    with open_run(recorded) as old:
+        evaluator = ReplayEvaluator(old)
+        store, plan = create_replay(old, folder)
+        with store:
+            conduct(store, plan, evaluator=evaluator, replayed=old)
 
 
 def _absolute(path: Path | None) -> str | None:
@@ -132,5 +163,26 @@ def _describe(plan: Plan) -> str:
             f"evaluations  at most {plan.num_evaluations:,}, and up to "
             f"{len(plan.problems) * plan.config.evaluation.verify_tries:,} verifications",
             f"store        at most {plan.num_bytes:,} bytes",
+            *_describe_models(plan),
         )
     )
+
+
+def _describe_models(plan: Plan) -> Iterator[str]:
+    """What models will be asked, and what that may cost."""
+    from evokernel.forecast import forecast
+
+    models = plan.config.llm.models
+    if not models:
+        return
+    found = forecast(plan.config, plan.num_attempts, len(plan.operators) - 1)
+    yield f"models       {', '.join(models)}"
+    yield (
+        f"calls        about {found.calls:,}, where all operators get the same share; at most "
+        f"{found.most_calls:,} children come from models"
+    )
+    yield f"tokens       about {found.tokens:,}"
+    if found.cost_usd is None or found.most_cost_usd is None:
+        yield "cost         unknown, no price is known"
+    else:
+        yield f"cost         about ${found.cost_usd:,.2f}, at most ${found.most_cost_usd:,.2f}"

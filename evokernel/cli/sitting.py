@@ -8,6 +8,7 @@ import typer
 
 if TYPE_CHECKING:
     from archives.store import Store
+    from evaluator.evaluator import Evaluator
     from evokernel.launch import Plan
 
 __all__ = ["conduct"]
@@ -15,8 +16,21 @@ __all__ = ["conduct"]
 _INTERRUPTED = 130
 
 
-def conduct(store: Store, plan: Plan) -> None:
-    """Run until the end, Ctrl-C or the budget; then print the report, or how to go on."""
+def conduct(
+    store: Store,
+    plan: Plan,
+    *,
+    evaluator: Evaluator | None = None,
+    replayed: Store | None = None,
+) -> None:
+    """Run until the end, Ctrl-C or the budget; then print the report, or how to go on.
+
+    Args:
+        store: Open for writing.
+        plan: What the run is.
+        evaluator: Whoever measures; None: the pool of this machine.
+        replayed: Another run, open, from whose record models are answered for.
+    """
     from archives.records import RunState
     from evokernel.cli.reading import console
     from evokernel.cli.report import print_report
@@ -33,7 +47,7 @@ def conduct(store: Store, plan: Plan) -> None:
         err=True,
     )
     try:
-        ending = sit(store, plan, display=show_progress)
+        ending = sit(store, plan, evaluator=evaluator, display=show_progress, replayed=replayed)
     except KeyboardInterrupt:
         typer.echo(f"evokernel: stopped; nothing recorded is lost, {hint}", err=True)
         raise typer.Exit(_INTERRUPTED) from None

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import evaluator.referee.cuda.device
 from archives.attempt import Attempt, Slot
 from archives.candidate import Candidate
 from archives.evaluation import (
@@ -26,6 +27,13 @@ from archives.store import Store
 from operators.seeds import reference_as_candidate
 from problems.graph import OperatorGraph, TensorSpec
 from problems.problem import Problem, Scale
+
+
+@pytest.fixture(autouse=True)
+def _host_without_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let "auto" mean the CPU, whatever machine the tests run on."""
+    monkeypatch.setattr(evaluator.referee.cuda.device, "gpu_count", lambda: 0)
+
 
 DEVICE = DeviceFingerprint(
     kind="cpu", name="Test CPU", uuid="cpu-0", threads=1, versions={"torch": "2.13.0"}

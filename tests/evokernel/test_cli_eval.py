@@ -45,7 +45,8 @@ class Told:
     answer: Evaluation | Exception = GOOD
     requests: list[EvaluationRequest]
 
-    def __init__(self) -> None:
+    def __init__(self, *, device: str) -> None:
+        self.device = device
         self.closed = False
 
     async def start(self) -> None:

@@ -24,7 +24,7 @@ class Model(nn.Module):
 
 
 def get_inputs():
-    return [torch.rand(1024, 1024)]
+    return [torch.rand(4096, 4096)]
 
 
 def get_init_inputs():

@@ -179,7 +179,7 @@ def test_a_run_in_which_every_problem_is_skipped_is_the_users_mistake(
     ("arguments", "parts"),
     [
         (["run"], ["name a level with --level 1"]),
-        (["run", "--level", "1", "--device", "cuda"], ["CPU only"]),
+        (["run", "--level", "1", "--device", "cuda"], ["no NVIDIA GPU was found"]),
         (["run", "--level", "1", "--device", "gpu"], ["auto, cpu, cuda"]),
         (["run", "--level", "1", "--scale", "smal"], ["did you mean 'small'?"]),
         (["run", "--level", "1", "--preset", "dem"], ["did you mean 'demo'?"]),

@@ -20,7 +20,8 @@ from evokernel.cli.report import print_report
 from evokernel.engine import Engine
 from evokernel.progress import summary_line
 from evokernel.replay import ReplayEvaluator
-from evokernel.report import read_report, report_to_json
+from evokernel.report import read_report
+from evokernel.report_json import report_to_json
 from operators.operator import OperatorContext, Parent, Proposal
 from tests.evokernel import landscape as world
 

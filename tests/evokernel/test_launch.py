@@ -40,7 +40,7 @@ def test_a_plan_is_limited_by_the_budget() -> None:
     ("flags", "error", "sentence"),
     [
         ({}, ConfigError, "name a level with --level 1"),
-        ({"problems.level": 1, "problems.device": "cuda"}, ConfigError, "CPU only"),
+        ({"problems.level": 1, "problems.device": "cuda"}, ConfigError, "no NVIDIA GPU was found"),
         ({"problems.level": 2}, ProblemError, "level 1 only"),
         ({"problems.level": 1, "problems.ids": "101"}, ProblemError, "no problem 101"),
         ({"problems.level": 1, "problems.ids": "x"}, ConfigError, "cannot read 'x'"),

@@ -1,0 +1,178 @@
+"""The brood of one generation: how many children each island still wants, and in which slots."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence, Set
+from dataclasses import dataclass, field
+
+from archives.attempt import Attempt, Slot
+from evokernel.config import SearchConfig
+from evokernel.ensemble import failed_models
+from evokernel.knowledge import Knowledge
+from evokernel.population import SEED
+from evokernel.register import KnownIds
+from evokernel.search import ProblemSearch
+
+__all__ = ["Brood", "Nest"]
+
+_TRIES_OF_MODELS = 8
+"""Slots for each wanted child, where models bring none: their replies may hold no program."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Nest:
+    """The children of one island in one generation.
+
+    Attributes:
+        island: The island, from 0.
+        seeds: Kernels that operators here may take: (name, source).
+        num_seeds: Slots for seeds; they are the first ones.
+        first: Index of the first slot after those of seeds.
+        wanted: Children to be proposed, seeds not counted.
+        tries: Slots for them, where no model fails.
+        known: Ids that were proposed before; grows with each child.
+        asked: Slots used so far, those of seeds not counted.
+        born: Children proposed so far.
+        missed: Slots in which a model brought no child.
+        is_done: Whether nobody has anything more to propose.
+    """
+
+    island: int
+    seeds: Sequence[tuple[str, str]]
+    num_seeds: int
+    first: int
+    wanted: int
+    tries: int
+    known: KnownIds
+    asked: int = 0
+    born: int = 0
+    missed: int = 0
+    is_done: bool = False
+
+    def next_round(self) -> Iterator[int]:
+        """Take the slots of the next round: as many as children are missing, within the limit."""
+        limit = min(self.tries + self.missed, max(self.tries, _TRIES_OF_MODELS * self.wanted))
+        for _ in range(min(self.wanted - self.born, limit - self.asked)):
+            if self.is_done:
+                return
+            self.asked += 1
+            yield self.first + self.asked - 1
+
+    def count(self, *, is_born: bool, asked_model: bool) -> None:
+        """Take note of what came of a slot."""
+        self.born += is_born
+        self.missed += asked_model and not is_born
+
+
+@dataclass(slots=True, kw_only=True)
+class Brood:
+    """The children of one generation.
+
+    Attributes:
+        search: The problem's search.
+        generation: From 0.
+        nests: One for each island.
+        settled: Ids of all finished generations: what an operator that waits for a model may
+            see, whatever its siblings bring meanwhile.
+        knowledge: What models are told of the search.
+        attempts: Those of finished rounds.
+    """
+
+    search: ProblemSearch
+    generation: int
+    nests: Sequence[Nest]
+    settled: KnownIds
+    knowledge: Knowledge
+    attempts: list[Attempt] = field(default_factory=list)
+
+    @classmethod
+    def plan(
+        cls,
+        search: ProblemSearch,
+        generation: int,
+        arrivals: Sequence[tuple[str, str]],
+        config: SearchConfig,
+        knowledge: Knowledge,
+    ) -> Brood:
+        """Plan a generation.
+
+        Args:
+            search: The problem's search.
+            generation: From 0.
+            arrivals: Kernels that waited for this generation, dealt out to the islands.
+            config: How many children are wanted.
+            knowledge: What models are told of the search.
+        """
+        islands = range(len(search.population.islands))
+        if generation == 0:
+            nests = _first_nests(search, arrivals, islands, config.initial)
+        else:
+            wanted = config.proposals if generation <= config.generations else 0
+            nests = _later_nests(search, arrivals, islands, wanted)
+        return cls(
+            search=search,
+            generation=generation,
+            nests=nests,
+            settled=search.register.known_ids(),
+            knowledge=knowledge,
+        )
+
+    def slot(self, nest: Nest, index: int) -> Slot:
+        """Return a place of this generation."""
+        return Slot(
+            problem=self.search.problem.key,
+            generation=self.generation,
+            island=nest.island,
+            index=index,
+        )
+
+    def order(self, slot: Slot) -> tuple[int, int]:
+        """Return the rank of a slot among those of its round: by island.
+
+        In generation 0 islands take turns, so that every one starts from other programs.
+        """
+        ranks = (slot.island, slot.index)
+        return ranks if self.generation else (slot.index, slot.island)
+
+    def tired_models(self) -> Set[str]:
+        """Return the models that are not asked again in this generation: all they did failed."""
+        return failed_models(self.attempts)
+
+
+def _first_nests(
+    search: ProblemSearch, arrivals: Sequence[tuple[str, str]], islands: range, wanted: int
+) -> list[Nest]:
+    """Generation 0: the reference, then the kernels that waited, one island after the other."""
+    known = search.register.known_ids()
+    starts = [SEED, *(name for name, _ in arrivals)]
+    return [
+        Nest(
+            island=island,
+            seeds=arrivals,
+            num_seeds=len(starts[island :: len(islands)]),
+            first=len(starts),
+            wanted=wanted,
+            tries=wanted,
+            known=known,
+        )
+        for island in islands
+    ]
+
+
+def _later_nests(
+    search: ProblemSearch, arrivals: Sequence[tuple[str, str]], islands: range, wanted: int
+) -> list[Nest]:
+    """A later generation: every island by itself; where operators have none, as often again."""
+    shares = [arrivals[island :: len(islands)] for island in islands]
+    return [
+        Nest(
+            island=island,
+            seeds=seeds,
+            num_seeds=len(seeds),
+            first=len(seeds),
+            wanted=wanted,
+            tries=2 * wanted,
+            known=search.register.known_ids(),
+        )
+        for island, seeds in zip(islands, shares, strict=True)
+    ]

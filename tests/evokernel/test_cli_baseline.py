@@ -1,0 +1,215 @@
+"""`evokernel baseline`, and the reports that use its file."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from archives.records import RunCounts
+from evokernel.baseline_file import load_baseline, save_baseline
+from evokernel.baselines import Baseline, ProblemBaseline, Setting
+from evokernel.cli.main import build_app
+from evokernel.cli.reading import console
+from evokernel.cli.report import print_report
+from evokernel.fast_p import Score, summarise
+from evokernel.report import Best, ProblemReport, Report
+from problems.catalogue import load_level
+from problems.problem import Scale
+from tests.evokernel.conftest import DEVICE, PROBLEMS, evaluation
+
+
+def call(*words: object) -> Result:
+    return CliRunner().invoke(build_app(str(words[0])), [str(word) for word in words])
+
+
+def as_json(*words: object) -> Any:  # noqa: ANN401 - JSON
+    done = call(*words, "--json")
+    assert done.exit_code == 0, done.output
+    return json.loads(done.stdout)
+
+
+def settings(eager_ms: float, strict_ms: float) -> tuple[Setting, ...]:
+    return (
+        Setting(setting="eager", latency_ms=eager_ms, error=3e-4),
+        Setting(setting="eager_strict", latency_ms=strict_ms, error=1e-7),
+        Setting(setting="compile", latency_ms=eager_ms / 2, error=3e-4),
+    )
+
+
+@pytest.fixture
+def cpu_file(tmp_path: Path) -> Path:
+    """A baseline of the device that the small run was measured on."""
+    path = tmp_path / "cpu.json"
+    known = Baseline(
+        kind="cpu",
+        device=DEVICE.name,
+        threads=DEVICE.threads,
+        scale="small",
+        versions=dict(DEVICE.versions),
+        date="2026-11-30",
+        problems=tuple(
+            ProblemBaseline(
+                key=problem.key,
+                level=problem.level,
+                id=problem.id,
+                name=problem.name,
+                settings=settings(2.0, 3.0),
+            )
+            for problem in PROBLEMS[:3]
+        ),
+    )
+    save_baseline(known, path)
+    return path
+
+
+def test_the_command_measures_writes_and_prints(tmp_path: Path) -> None:
+    path = tmp_path / "out.json"
+    done = call(
+        "baseline", "--problems", "19", "--settings", "eager", "--seconds", 0.05, "--out", path
+    )
+    assert done.exit_code == 0, done.output
+    assert "1/19 ReLU: eager " in done.stderr
+    assert "1/19 ReLU" in done.stdout
+    found = load_baseline(path)
+    (relu,) = load_level(1, Scale.SMALL, [19])
+    known = found.of(relu)
+    assert known is not None
+    assert (known.latency_ms("eager") or 0) > 0
+    assert found.scale == "small"
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["--settings", "eager,magic"], "there is no 'magic' on this device: expected some of"),
+        (["--out", "/nowhere/x.json"], "there is no folder /nowhere: make it first"),
+        (["--problems", "101"], "level 1 has no problem 101"),
+    ],
+)
+def test_the_users_mistakes_are_one_sentence(words: list[str], sentence: str) -> None:
+    done = call("baseline", *words)
+    assert done.exit_code == 2
+    assert sentence in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_the_report_matches_accuracy_and_shows_compiled_torch(
+    small_run: Path, cpu_file: Path
+) -> None:
+    report = as_json("report", small_run, "--baseline", cpu_file)
+    verified, searched, reference = report["problems"][:3]
+    # The kernels' error of 1e-7 is below that of eager: strict eager, 1.5 times slower, counts.
+    assert verified["speedup"] == 2.0
+    assert verified["matched_speedup"] == pytest.approx(3.0)
+    assert verified["compile_speedup"] == pytest.approx(1.0)
+    assert verified["max_autotune_speedup"] is None
+    assert searched["matched_speedup"] == pytest.approx(2.25)
+    assert reference["speedup"] == 1.0
+    assert report["problems"][6]["matched_speedup"] == 1.5, "without a baseline: the run's own"
+    assert report["baseline"]["date"] == "2026-11-30"
+    assert report["matched"]["fast_p_sure"]["2"] == pytest.approx(1 / 6)
+    assert report["fast_p_sure"]["2"] == 0
+    text = call("report", small_run, "--baseline", cpu_file).stdout
+    assert "compiled" in text
+    assert "autotuned" not in text, "nothing was measured of it"
+    assert "baseline of 2026-11-30, torch 2.13.0" in text
+
+
+def test_a_report_refuses_the_baseline_of_another_device(small_run: Path, cpu_file: Path) -> None:
+    data = json.loads(cpu_file.read_text())
+    cpu_file.write_text(json.dumps({**data, "device": "Other CPU"}))
+    done = call("report", small_run, "--baseline", cpu_file)
+    assert done.exit_code == 2
+    assert done.stderr.count("\n") == 1
+    assert "measured with device Other CPU, the run with Test CPU" in done.stderr
+
+
+def test_the_ceiling_caps_what_fast_p_can_be(small_run: Path) -> None:
+    scores = [
+        Score(speedup=1.2, cap=1.5),
+        Score(speedup=1.0, cap=1.04),
+        Score(speedup=3.0, cap=4.0),
+        Score(),
+    ]
+    summary = summarise(scores, 0.0)
+    assert summary.fast_p_attainable == {
+        0.0: 1.0, 0.5: 1.0, 0.8: 1.0, 1.0: 1.0, 1.05: 0.75, 1.5: 0.5, 2.0: 0.5,
+    }  # fmt: skip
+    assert set(summarise([Score(speedup=1.2)], 0.0).fast_p_attainable.values()) == {None}
+    report = as_json("report", small_run)
+    assert report["fast_p_attainable"]["1"] is None
+    assert report["problems"][0]["speedup_cap"] is None
+
+
+def test_the_share_of_the_ceiling_and_its_cap_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    measured = dataclasses.replace(evaluation(2.0, verified=True), roofline_share=0.8)
+    line = ProblemReport(
+        problem=PROBLEMS[0],
+        status="verified",
+        best=Best(candidate="c" * 64, evaluation=measured, is_reference=False),
+    )
+    assert line.cap == pytest.approx(2.5)
+    scores = [Score(speedup=2.0, low=1.9, own_kernel_share=1.0, cap=2.5)]
+    report = Report(
+        name="gpu",
+        state="finished",
+        scale="official",
+        device=DEVICE,
+        noise_floor=0.01,
+        noisy=False,
+        referee_version="1",
+        counts=RunCounts(),
+        problems=(line,),
+        operators=(),
+        standard=summarise(scores, 0.01),
+        matched=summarise(scores, 0.01),
+    )
+    print_report(report, console())
+    shown = capsys.readouterr().out
+    assert "80%" in shown
+    assert "2.50x" in shown
+    assert "at the ceiling, standard" in shown
+
+
+@pytest.fixture
+def gpu_file(tmp_path: Path) -> Path:
+    """A baseline of an H200 with one problem."""
+    (relu,) = load_level(1, Scale.OFFICIAL, [19])
+    path = tmp_path / "h200.json"
+    known = Baseline(
+        kind="cuda",
+        device="NVIDIA H200",
+        threads=0,
+        scale="official",
+        versions={"torch": "2.11.0"},
+        date="2026-11-30",
+        problems=(
+            ProblemBaseline(
+                key=relu.key, level=1, id=19, name=relu.name, settings=settings(3.03, 3.03)
+            ),
+        ),
+    )
+    save_baseline(known, path)
+    return path
+
+
+def test_the_roofline_gives_the_cap_on_speedup(gpu_file: Path) -> None:
+    words = ("roofline", "--gpu", "H200", "--problems", "19,20", "--baseline", gpu_file)
+    relu, leaky = as_json(*words)
+    assert relu["eager_ms"] == 3.03
+    assert relu["speedup_cap"] == pytest.approx(3.03 / relu["sol_ms"])
+    assert leaky["eager_ms"] is None
+    assert leaky["speedup_cap"] is None
+    assert "1.13x" in call(*words).stdout
+
+
+def test_the_roofline_refuses_the_baseline_of_another_gpu(gpu_file: Path) -> None:
+    done = call("roofline", "--gpu", "H100", "--problems", "19", "--baseline", gpu_file)
+    assert done.exit_code == 2
+    assert "was measured on NVIDIA H200, --gpu asks for H100" in done.stderr
+    assert done.stderr.count("\n") == 1
