@@ -12,7 +12,7 @@ from typing import TypeVar
 from archives.evaluation import Evaluation
 from evaluator.evaluator import Capacity, EvaluationRequest
 from evaluator.local import capacity_of
-from evaluator.referee.referee import Referee
+from evaluator.referee.referee import Referee, new_referee
 from problems.errors import EvaluatorError, ProblemError
 from problems.graph import OperatorGraph
 from problems.problem import Problem
@@ -25,10 +25,18 @@ Answer = tuple[str, T | str]
 
 
 class RefereeActor:
-    """One referee on one host; methods run in threads of the actor, two at a time."""
+    """One referee on one device; methods run in threads of the actor."""
 
-    def __init__(self) -> None:
-        self._referee = Referee()
+    def __init__(self, device: str = "cpu") -> None:
+        """Find the device; a GPU is the one that Ray lets this actor see."""
+        self._device = device
+        self._started: Referee | None = None
+
+    @property
+    def _referee(self) -> Referee:
+        if self._started is None:
+            self._started = new_referee(self._device)
+        return self._started
 
     def start(self, *, calibrate: bool) -> Answer[Capacity]:
         """Start the referee and tell what it can take."""
@@ -48,7 +56,8 @@ class RefereeActor:
 
     def close(self) -> None:
         """End every process."""
-        self._referee.close()
+        if self._started is not None:
+            self._started.close()
 
 
 def _answer(work: Callable[[], T]) -> Answer[T]:

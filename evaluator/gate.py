@@ -1,7 +1,8 @@
-"""The timing gate: one timed leg at a time on a host, whoever asks.
+"""The timing gate: one timed leg at a time on a device, whoever asks.
 
-An advisory lock on a file in a folder that only this user can read. The kernel drops it when its
-holder dies, so a killed actor never blocks the host.
+Advisory locks on files in a folder that only this user can read. The kernel drops them when their
+holder dies, so a killed actor never blocks the host. Whoever times holds the device alone; what
+may go on beside each other, such as checking on a GPU, shares it.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import stat
 import tempfile
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from problems.errors import EvaluatorError
@@ -39,9 +40,9 @@ def runtime_folder() -> Path:
 
 
 class Gate:
-    """Exclusive right to time on this host's device.
+    """Exclusive right to time on this host's device, or a share in its use.
 
-    Held by one thread of one process at a time. Not reentrant.
+    Held alone by one thread of one process at a time, or shared by any number. Not reentrant.
     """
 
     def __init__(self, device: str = "cpu", folder: Path | None = None) -> None:
@@ -51,16 +52,38 @@ class Gate:
             device: Which device it guards.
             folder: Where its lock file lies; by default this user's runtime folder.
         """
-        self._path = (folder or runtime_folder()) / f"timing-{device}.lock"
+        folder = folder or runtime_folder()
+        self._path = folder / f"timing-{device}.lock"
+        # Whoever waits for the device holds the turn, so that shares cannot keep it for ever.
+        self._turn_path = folder / f"turn-{device}.lock"
         self._thread = threading.Lock()
 
     @contextmanager
     def exclusive(self) -> Iterator[None]:
         """Wait for the device, hold it for the block."""
-        with self._thread:
-            descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX)
-                yield
-            finally:
-                os.close(descriptor)
+        with self._thread, self._locked(fcntl.LOCK_EX):
+            yield
+
+    @contextmanager
+    def shared(self) -> Iterator[None]:
+        """Wait until nobody holds the device alone, and keep it so for the block."""
+        with self._locked(fcntl.LOCK_SH):
+            yield
+
+    @contextmanager
+    def _locked(self, kind: int) -> Iterator[None]:
+        with ExitStack() as held:
+            with _open(self._turn_path) as turn:
+                fcntl.flock(turn, fcntl.LOCK_EX)
+                descriptor = held.enter_context(_open(self._path))
+                fcntl.flock(descriptor, kind)
+            yield
+
+
+@contextmanager
+def _open(path: Path) -> Iterator[int]:
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)

@@ -8,17 +8,13 @@ from concurrent.futures import ThreadPoolExecutor
 from archives.evaluation import Evaluation
 from evaluator.evaluator import Capacity, EvaluationRequest
 from evaluator.referee.calibration import Noise, measure_noise
-from evaluator.referee.device import memory_bytes
-from evaluator.referee.referee import Referee
+from evaluator.referee.cpu import IN_FLIGHT
+from evaluator.referee.referee import Referee, new_referee
 from evaluator.referee.timing import LEAST_NOISE_FLOOR
-from evaluator.referee.verdict import REFEREE_VERSION
 from problems.graph import OperatorGraph
 from problems.problem import Problem
 
 __all__ = ["IN_FLIGHT", "LocalEvaluator", "capacity_of"]
-
-IN_FLIGHT = 3
-"""Candidates are built and checked while another one is timed: a verification takes seconds."""
 
 
 def capacity_of(referee: Referee, *, calibrate: bool) -> Capacity:
@@ -36,10 +32,10 @@ def capacity_of(referee: Referee, *, calibrate: bool) -> Capacity:
     noise = measure_noise(referee) if calibrate else quiet
     return Capacity(
         device=referee.device,
-        in_flight=IN_FLIGHT,
+        in_flight=referee.in_flight,
         noise_floor=noise.floor,
-        memory_bytes=memory_bytes() // 2,
-        referee_version=REFEREE_VERSION,
+        memory_bytes=referee.memory_bytes,
+        referee_version=referee.version,
         noisy=noise.noisy,
     )
 
@@ -47,16 +43,23 @@ def capacity_of(referee: Referee, *, calibrate: bool) -> Capacity:
 class LocalEvaluator:
     """One referee of this process; implements `evaluator.evaluator.Evaluator`."""
 
-    def __init__(self, referee: Referee | None = None, *, calibrate: bool = False) -> None:
+    def __init__(
+        self, referee: Referee | None = None, *, device: str = "cpu", calibrate: bool = False
+    ) -> None:
         """Prepare it; processes start with `start`.
 
         Args:
-            referee: The referee; by default one with its defaults.
+            referee: The referee; by default one of the device, with its defaults.
+            device: "cpu" or "cuda", where no referee is given.
             calibrate: Whether `start` measures this host's noise floor.
+
+        Raises:
+            EvaluatorError: There is no such device.
         """
-        self._referee = referee or Referee()
+        self._referee = referee or new_referee(device)
         self._calibrate = calibrate
-        self._threads = ThreadPoolExecutor(IN_FLIGHT, thread_name_prefix="referee")
+        workers = self._referee.in_flight
+        self._threads = ThreadPoolExecutor(workers, thread_name_prefix="referee")
 
     async def start(self) -> Capacity:
         """Start the referee; see `Evaluator.start`."""

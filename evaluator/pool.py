@@ -1,8 +1,8 @@
 """The pool: referees in Ray actors, on this machine or on a cluster.
 
-One queue feeds every actor. An actor takes two requests at a time: one candidate is built and
-checked while another is timed. A problem goes where it is open already, if there is room. An actor
-that dies is replaced, and what it was doing is tried once more elsewhere.
+One queue feeds every actor. An actor takes several requests at a time: candidates are built and
+checked while another one is timed. A problem goes where it is open already, if there is room. An
+actor that dies is replaced, and what it was doing is tried once more elsewhere.
 """
 
 from __future__ import annotations
@@ -20,8 +20,6 @@ from typing import Any, TypeVar
 from archives.evaluation import Evaluation, Status
 from evaluator.actor import Answer, RefereeActor, unpack
 from evaluator.evaluator import Capacity, EvaluationRequest
-from evaluator.local import IN_FLIGHT
-from evaluator.referee.verdict import REFEREE_VERSION
 from problems.errors import EvaluatorError
 from problems.graph import OperatorGraph
 from problems.problem import Problem
@@ -29,6 +27,8 @@ from problems.problem import Problem
 __all__ = ["Pool"]
 
 T = TypeVar("T")
+MAX_IN_FLIGHT = 16
+"""Requests that an actor of any device takes at most."""
 REMEMBERED_PROBLEMS = 8
 TRIES = 2
 _LOG = logging.getLogger(__name__)
@@ -44,11 +44,13 @@ class _Seat:
 
     Attributes:
         actor: Ray's handle.
+        room: Requests that it takes at a time.
         busy: Requests that it works on.
         problems: Keys of the problems it has open, most recent last.
     """
 
     actor: Any
+    room: int = 1
     busy: int = 0
     problems: OrderedDict[str, None] = field(default_factory=OrderedDict)
 
@@ -57,16 +59,25 @@ class Pool:
     """Referees in Ray actors; implements `evaluator.evaluator.Evaluator`."""
 
     def __init__(
-        self, *, num_actors: int = 1, address: str | None = None, calibrate: bool = True
+        self,
+        *,
+        device: str = "cpu",
+        num_actors: int | None = None,
+        address: str | None = None,
+        calibrate: bool = True,
     ) -> None:
         """Prepare it; nothing starts before `start`.
 
         Args:
-            num_actors: Referees. On one host they take turns at the timed cores.
+            device: What each referee measures on: "cpu" or "cuda".
+            num_actors: Referees; by default one, or one for each GPU that Ray has. On one host
+                those of a CPU take turns at the timed cores.
             address: Of a running Ray cluster; None: start Ray on this machine.
             calibrate: Whether `start` measures the noise floor.
         """
+        self._device = device
         self._num_actors = num_actors
+        self._version = ""
         self._address = address
         self._calibrate = calibrate
         self._seats: list[_Seat] = []
@@ -77,14 +88,16 @@ class Pool:
     async def start(self) -> Capacity:
         """Start Ray and the referees; see `Evaluator.start`."""
         await asyncio.to_thread(self._start_ray)
-        self._seats = [_Seat(actor=self._new_actor()) for _ in range(self._num_actors)]
+        self._seats = [_Seat(actor=self._new_actor()) for _ in range(self._actors_wanted())]
         capacities: list[Capacity] = []
         for seat in self._seats:
             # One after the other: each measures its host's noise, alone.
             reference = seat.actor.start.remote(calibrate=self._calibrate)
             answer: Answer[Capacity] = await _result(reference)
             capacities.append(unpack(answer))
+            seat.room = min(capacities[-1].in_flight, MAX_IN_FLIGHT)
         first = capacities[0]
+        self._version = first.referee_version
         return replace(
             first,
             in_flight=sum(capacity.in_flight for capacity in capacities),
@@ -114,7 +127,7 @@ class Pool:
                 status=Status.CRASHED,
                 reason="evaluator_died",
                 log="The evaluator's own process died twice while it judged this candidate.",
-                referee_version=REFEREE_VERSION,
+                referee_version=self._version,
             )
         return unpack(answer)
 
@@ -150,7 +163,7 @@ class Pool:
 
     async def _take(self, key: str) -> _Seat:
         async with self._free:
-            while not (free := [seat for seat in self._seats if seat.busy < IN_FLIGHT]):
+            while not (free := [seat for seat in self._seats if seat.busy < seat.room]):
                 if not self._seats:
                     raise EvaluatorError("the pool is not running: start it first")
                 await self._free.wait()
@@ -174,8 +187,27 @@ class Pool:
             seat.problems.clear()
 
     def _new_actor(self) -> Any:  # noqa: ANN401 - Ray's handles have no type
-        options = {"num_cpus": 0, "max_concurrency": IN_FLIGHT + 1, "max_restarts": 0}
-        return _ray().remote(RefereeActor).options(**options).remote()
+        options = {"num_cpus": 0, "max_concurrency": MAX_IN_FLIGHT + 1, "max_restarts": 0}
+        if self._device == "cuda":
+            options["num_gpus"] = 1
+        return _ray().remote(RefereeActor).options(**options).remote(self._device)
+
+    def _actors_wanted(self) -> int:
+        """How many referees there are to be.
+
+        Raises:
+            EvaluatorError: Ray has no GPU, or fewer than are asked for.
+        """
+        if self._device != "cuda":
+            return self._num_actors or 1
+        there = int(_ray().cluster_resources().get("GPU", 0))
+        wanted = there if self._num_actors is None else self._num_actors
+        if not 0 < wanted <= there:
+            raise EvaluatorError(
+                f"{max(wanted, 1)} referee(s) on GPUs were asked for, Ray has {there} GPU(s): "
+                "look at nvidia-smi and CUDA_VISIBLE_DEVICES, or measure with --device cpu"
+            )
+        return wanted
 
     def _start_ray(self) -> None:
         ray = _ray()

@@ -11,6 +11,7 @@ from problems.errors import EvaluatorError
 
 __all__ = [
     "ALIGNMENT_BYTES",
+    "DEVICE_ALIGNMENT_BYTES",
     "ITEM_BYTES",
     "FrameError",
     "ValueSpec",
@@ -20,6 +21,8 @@ __all__ = [
 ]
 
 ALIGNMENT_BYTES = 64
+DEVICE_ALIGNMENT_BYTES = 512
+"""What torch aligns tensors on a GPU to: copies that a candidate is given lie no worse."""
 
 ITEM_BYTES: Mapping[str, int] = {
     "bool": 1,
@@ -114,21 +117,24 @@ class ValueSpec:
         return cls(dtype=dtype, shape=shape, stride=stride, offset=_size(offset), name=name)
 
 
-def layout(specs: Sequence[ValueSpec]) -> tuple[tuple[int, ...], int]:
+def layout(
+    specs: Sequence[ValueSpec], alignment_bytes: int = ALIGNMENT_BYTES
+) -> tuple[tuple[int, ...], int]:
     """Lay values out one after the other.
 
     Args:
         specs: The values; their offsets are ignored.
+        alignment_bytes: What every value starts at a multiple of.
 
     Returns:
         The offset of each value and the bytes of the whole set, all multiples of
-        `ALIGNMENT_BYTES`.
+        `alignment_bytes`.
     """
     offsets = []
     end = 0
     for spec in specs:
         offsets.append(end)
-        end += -(-spec.num_bytes // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
+        end += -(-spec.num_bytes // alignment_bytes) * alignment_bytes
     return tuple(offsets), end
 
 

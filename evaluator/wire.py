@@ -60,6 +60,40 @@ Both
     ship    call, at                   -> writes the outputs of that call of the last leg
 Trace worker
     trace   source, precision          -> graph
+
+On a GPU inputs and outputs lie on the device, `state` as above. *Numbers* are the plain numbers of
+a set, encoded, null in place of tensors. A *room* is memory with places for input sets, allocated
+by the reference worker and exported to one candidate; a handle is the 128 hexadecimal digits of a
+CUDA IPC handle, and an offset counts from the start of the allocation that it names. *Exported
+outputs* are specs with a handle ("": not this process's own memory) and the offset in it.
+CUDA reference worker (role "cuda_reference")
+    open    as the reference worker's; optional pointers (list of [output, input, dimension])
+            -> the same, and numbers (of some set)
+    weights seed                       -> as the reference worker's
+    draw    number, seed, variant      -> draws a check set, which keeps that number
+    expect  number                     -> computes what it should give: float64, deviations (of the
+            own precision), means (of the float64 outputs)
+    nulls   number, constants, enough  -> found: for each output, by name, the deviation of what
+            computes nothing
+    room    room (its number), sets    -> handle, offset
+    clear   rooms                      -> frees them
+    show    room, number               -> copies a check set to the first place: numbers
+    shown   room, number               -> unchanged
+    compare number, outputs (exported) -> deviations | null (they cannot be read), log
+    stock   seed, sets                 -> as the reference worker's
+    mix     calls, seed, room | null   -> fills timed sets, and copies of them: numbers of each
+    mixed   room, calls                -> unchanged
+    leg     calls                      -> times_ms of each call
+    compare_timed call, outputs        -> as compare, against its own output of that call
+    trim, rest                         -> give back cached memory; all but the model
+CUDA candidate worker (role "cuda_candidate")
+    attach  room (a name), handle, offset -> creates the context, maps the room
+    open    as the candidate worker's, and numbers -> also compiles what the first call would
+    weights index                      -> as the candidate worker's
+    call    index, numbers             -> exported outputs, tuple
+    leg     index, room, numbers (of each call) -> times_ms, calls: the outputs of each
+    ship    call | null (the last op's call) -> the same outputs, copied row after row
+    census  index, numbers, calls      -> facts about kernels
 """
 
 from __future__ import annotations

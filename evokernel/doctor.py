@@ -177,12 +177,17 @@ def _isolation(isolation: Callable[[], str]) -> list[Finding]:
 
 
 def _gpu() -> Finding:
-    devices = sorted(path.name for path in Path("/dev").glob("nvidia[0-9]*"))
-    if not devices:
-        return Finding(name="gpu", status="ok", found="none seen; kernels are measured on the CPU")
-    return Finding(
-        name="gpu",
-        status="note",
-        found=f"{len(devices)} NVIDIA device{'s' if len(devices) != 1 else ''} seen",
-        advice="this release measures on the CPU only",
-    )
+    from evaluator.referee.cuda.device import gpu_count
+
+    usable = gpu_count()
+    if usable:
+        found = f"{usable} NVIDIA GPU{'s' if usable != 1 else ''}; kernels are measured there"
+        return Finding(name="gpu", status="ok", found=found)
+    if any(Path("/dev").glob("nvidia[0-9]*")):
+        return Finding(
+            name="gpu",
+            status="note",
+            found="an NVIDIA device that nvidia-smi does not list",
+            advice="install the driver's tools; until then kernels are measured on the CPU",
+        )
+    return Finding(name="gpu", status="ok", found="none seen; kernels are measured on the CPU")

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["DTYPES", "Array", "filled", "is_float", "narrow"]
+__all__ = ["DTYPES", "Array", "Shaped", "filled", "is_float", "narrow"]
 
 DTYPES: dict[str, np.dtype[np.generic]] = {
     "float64": np.dtype(np.float64),
@@ -33,6 +34,20 @@ FLOATS = frozenset({"float64", "float32", "float16", "bfloat16"})
 def is_float(dtype: str) -> bool:
     """Tell whether values of a dtype are judged by their error rather than by equality."""
     return dtype in FLOATS
+
+
+class Shaped(Protocol):
+    """A tensor, or what says its shape and dtype."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Sizes, outermost first."""
+        ...
+
+    @property
+    def dtype(self) -> str:
+        """Name of the dtype, without "torch."."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

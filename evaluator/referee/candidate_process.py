@@ -22,7 +22,15 @@ from evaluator.referee.spawner import Spawner, Worker, WorkerPlan
 from evaluator.wire import ChannelClosed, FrameError, ValueSpec
 from problems.errors import WorkerTimeout
 
-__all__ = ["CandidateProcess", "Outputs"]
+__all__ = [
+    "EXIT_PATIENCE_S",
+    "MAX_BUILD_BYTES",
+    "CandidateProcess",
+    "Outputs",
+    "forged",
+    "over_memory",
+    "overlaps",
+]
 
 MAX_BUILD_BYTES = 512 << 20
 IDLE_WINDOWS_S = (0.01, 0.07)
@@ -50,11 +58,11 @@ class Outputs:
                 for s in specs
             ]
             self.overlapping = [
-                _overlaps(spec.shape, item.get("own_stride"))
+                overlaps(spec.shape, item.get("own_stride"))
                 for spec, item in zip(specs, data, strict=True)
             ]
         except (KeyError, TypeError, ValueError, FrameError) as error:
-            raise _forged(f"the description of the outputs is malformed: {error}") from error
+            raise forged(f"the description of the outputs is malformed: {error}") from error
         self.is_tuple = reply.get("tuple") is True
         self.row_major = all(
             item.get("own_stride") == list(row_major(spec.shape))
@@ -233,17 +241,17 @@ class CandidateProcess:
         except WorkerTimeout as error:
             self._worker.end()
             if self._worker.over_memory:
-                raise _over_memory() from error
+                raise over_memory() from error
             log = f"the candidate took over {timeout_s:.0f} s in step {op!r}: it may hang."
             raise CandidateFailed(Status.TIMEOUT, f"timeout_in_{op}", log) from error
         except ChannelClosed as error:
             code = self._worker.end(patience_s=EXIT_PATIENCE_S)
             if self._worker.over_memory:
-                raise _over_memory() from error
+                raise over_memory() from error
             raise failure_of_exit(code) from error
         except FrameError as error:
             self._worker.end()
-            raise _forged(str(error)) from error
+            raise forged(str(error)) from error
         if not reply["ok"]:
             raise failure_of_reply(reply, status)
         return reply
@@ -273,17 +281,19 @@ def read_array(pid: int, address: int, like: Array) -> Array:
     return Array(values=values, dtype=like.dtype)
 
 
-def _forged(log: str) -> CandidateFailed:
+def forged(log: str) -> CandidateFailed:
+    """Return the failure of a process whose messages do not follow the protocol."""
     return CandidateFailed(Status.CRASHED, "forged_message", log)
 
 
-def _over_memory() -> CandidateFailed:
+def over_memory() -> CandidateFailed:
+    """Return the failure of a process that the watchdog killed for its memory."""
     log = "the candidate passed its memory limit: allocate less."
     return CandidateFailed(Status.OUT_OF_MEMORY, "memory_limit", log)
 
 
-def _overlaps(shape: Sequence[int], stride: object) -> bool:
-    """Whether a layout puts two elements in one place; malformed strides count as that."""
+def overlaps(shape: Sequence[int], stride: object) -> bool:
+    """Tell whether a layout puts two elements in one place; malformed strides count as that."""
     if not isinstance(stride, list) or len(stride) != len(shape):
         return True
     if any(type(step) is not int or step < 0 for step in stride):

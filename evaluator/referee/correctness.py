@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from archives.evaluation import Status
-from evaluator.referee.arrays import Array, filled, is_float, narrow
+from evaluator.referee.arrays import Array, Shaped, filled, is_float, narrow
 from evaluator.referee.indices import Indices
 
 __all__ = [
@@ -129,7 +129,7 @@ class Mismatch:
     log: str
 
 
-def mismatch_of_spec(outputs: Sequence[Array], expected: Sequence[Array]) -> Mismatch | None:
+def mismatch_of_spec(outputs: Sequence[Shaped], expected: Sequence[Shaped]) -> Mismatch | None:
     """Compare number, shapes and dtypes of the outputs, not their values."""
     if len(outputs) != len(expected):
         log = f"forward returned {len(outputs)} tensor(s), the reference returns {len(expected)}."

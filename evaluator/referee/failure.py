@@ -8,7 +8,7 @@ from typing import Any
 
 from archives.evaluation import Evaluation, Status
 
-__all__ = ["CandidateFailed", "clipped", "failure_of_exit", "failure_of_reply"]
+__all__ = ["CandidateFailed", "clipped", "failure_of_exit", "failure_of_reply", "host_noisy"]
 
 REPORTABLE = {
     Status.BUILD_ERROR,
@@ -74,6 +74,11 @@ def failure_of_exit(code: int | None) -> CandidateFailed:
         return CandidateFailed(Status.CRASHED, "forbidden_system_call", log)
     log = f"the process was killed by {name}: look for reads or writes out of bounds."
     return CandidateFailed(Status.CRASHED, f"killed_by_{name}", log)
+
+
+def host_noisy(what: str) -> CandidateFailed:
+    """Return the failure of a timing that this host does not allow."""
+    return CandidateFailed(Status.UNSTABLE, "host_noisy", f"{what}: the host is busy, try again.")
 
 
 def _signal_name(number: int) -> str:

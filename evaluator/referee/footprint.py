@@ -16,7 +16,7 @@ from problems.errors import ProblemError
 from problems.footprint import tensor_bytes
 from problems.graph import OperatorGraph, TensorSpec
 
-__all__ = ["needed_bytes", "plan_of", "require_fit", "stock_sets"]
+__all__ = ["largest_intermediate", "needed_bytes", "plan_of", "require_fit", "stock_sets"]
 
 STOCK_SETS = 4
 """Sets in the reservoir that timed contents are mixed from."""
@@ -53,7 +53,7 @@ def needed_bytes(graph: OperatorGraph, plan: MemoryPlan) -> int:
     inputs, outputs, state = plan.set_bytes, plan.own_bytes, _state_bytes(graph)
     # The model, its state as constructed, and its float64 copy.
     reference = 6 * inputs + 2 * outputs + 2 * plan.exact_bytes + 4 * state
-    reference += 2 * _largest_intermediate(graph)
+    reference += 2 * largest_intermediate(graph)
     # The reservoir lies there twice while it is being made.
     mixer = (2 * stock_sets(plan) + 3) * inputs + outputs + 2 * state
     # One process that builds and checks, and one that is timed.
@@ -98,8 +98,8 @@ def _state_bytes(graph: OperatorGraph) -> int:
     return tensor_bytes(alone)
 
 
-def _largest_intermediate(graph: OperatorGraph) -> int:
-    """Bytes of the largest value that is neither returned nor somebody else's memory."""
+def largest_intermediate(graph: OperatorGraph) -> int:
+    """Return the bytes of the largest value that is neither returned nor somebody else's memory."""
     known = {spec.storage for spec in graph.inputs if isinstance(spec, TensorSpec)}
     known |= {spec.storage for spec in (*graph.parameters.values(), *graph.buffers.values())}
     for name in graph.outputs:

@@ -6,6 +6,7 @@ plans, and never call a measured time impossible.
 
 from __future__ import annotations
 
+import re
 import tomllib
 from dataclasses import dataclass
 from functools import cache
@@ -22,7 +23,7 @@ class Device:
 
     Attributes:
         name: Short model name, such as "H200".
-        match: Parts of the driver's device name, all of which must occur.
+        match: Words of the driver's device name, all of which must occur.
         bandwidth_gbps: Device memory bandwidth, GB/s (10^9 bytes).
         fp32: Vector float32 rate, TFLOP/s.
         tf32: Matrix rate with TF32 operands, TFLOP/s, dense.
@@ -71,9 +72,9 @@ def find_device(name: str) -> Device:
     Raises:
         ConfigError: No row matches; the message lists the known names.
     """
-    wanted = name.lower().replace("-", " ")
+    words = set(re.findall(r"[a-z0-9]+", name.lower()))
     for device in all_devices():
-        if all(part.lower() in wanted for part in device.match):
+        if words.issuperset(word.lower() for word in device.match):
             return device
     known = ", ".join(device.name for device in all_devices())
     raise ConfigError(f"no device in the hardware table matches '{name}': expected one of {known}.")

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import overload
+from collections.abc import Callable, Sequence
+from typing import TypeVar, overload
 
-from evaluator.gate import Gate
-from evaluator.referee.draws import CheckSet
 from evaluator.referee.inputs import CHECK_PLAN
-from evaluator.referee.session import Session
 
 __all__ = ["SetsInTurn"]
 
+S = TypeVar("S")
 
-class SetsInTurn(Sequence[CheckSet]):
+
+class SetsInTurn(Sequence[S]):
     """The plan's check sets, drawn one after the other into one place.
 
     Looking at a set makes the one before it worthless. A set is new each time, so what a candidate
@@ -21,31 +20,27 @@ class SetsInTurn(Sequence[CheckSet]):
     """
 
     def __init__(
-        self, session: Session, gate: Gate, numbers: Sequence[int] = range(len(CHECK_PLAN))
+        self, draw: Callable[[int], S], numbers: Sequence[int] = range(len(CHECK_PLAN))
     ) -> None:
         """Prepare them.
 
         Args:
-            session: The problem; nobody else may draw meanwhile.
-            gate: Held while a set is drawn.
+            draw: Draws the set of that number anew; nobody else may draw meanwhile.
             numbers: Which sets of the plan.
         """
-        self._session = session
-        self._gate = gate
+        self._draw = draw
         self._numbers = numbers
 
     def __len__(self) -> int:
         return len(self._numbers)
 
     @overload
-    def __getitem__(self, index: int) -> CheckSet: ...
+    def __getitem__(self, index: int) -> S: ...
 
     @overload
-    def __getitem__(self, index: slice) -> SetsInTurn: ...
+    def __getitem__(self, index: slice) -> SetsInTurn[S]: ...
 
-    def __getitem__(self, index: int | slice) -> CheckSet | SetsInTurn:
+    def __getitem__(self, index: int | slice) -> S | SetsInTurn[S]:
         if isinstance(index, slice):
-            return SetsInTurn(self._session, self._gate, self._numbers[index])
-        number = self._numbers[index]
-        with self._gate.exclusive():
-            return self._session.draw_in_turn(number)
+            return SetsInTurn(self._draw, self._numbers[index])
+        return self._draw(self._numbers[index])

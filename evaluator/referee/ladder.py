@@ -7,28 +7,23 @@ The highest rung passed is noted in the findings; the first rung that fails rais
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Container, Sequence
 from pathlib import Path
+from typing import Generic, TypeVar
 
 from archives.configuration import Configuration, with_configuration
 from archives.evaluation import KernelFacts, Rung, Status
 from evaluator.evaluator import EvaluationRequest, Purpose
-from evaluator.referee.bench import Bench
-from evaluator.referee.candidate_process import CandidateProcess
-from evaluator.referee.checking import check
-from evaluator.referee.failure import CandidateFailed
+from evaluator.referee.arena import Arena, Process
+from evaluator.referee.effort import SEARCH_EFFORT, VERIFY_EFFORT, VERIFY_PROCESSES, Effort
+from evaluator.referee.failure import CandidateFailed, host_noisy
 from evaluator.referee.screen import screen
-from evaluator.referee.session import CheckSet, Session
-from evaluator.referee.stopwatch import Effort, Stopwatch, host_noisy
 from evaluator.referee.timing import Block, Ratio, estimate
 from evaluator.referee.verdict import Findings, facts_of
 
 __all__ = ["climb", "require_screened"]
 
-SEARCH_EFFORT = Effort(blocks=5, rounds=2, hopeless_blocks=3, max_width=1.6)
-VERIFY_EFFORT = Effort(blocks=20, rounds=2, hopeless_blocks=5, max_width=1.25)
-VERIFY_PROCESSES = 3
+P = TypeVar("P", bound=Process)
 CENSUS_CALLS = 3
 MAX_CRASHES = 3
 """Configurations of one program that may take their process with them before it is given up."""
@@ -42,19 +37,12 @@ def require_screened(source: str, findings: Findings) -> None:
     findings.rung = Rung.SCREEN
 
 
-def climb(
-    bench: Bench,
-    session: Session,
-    sets: Sequence[CheckSet],
-    request: EvaluationRequest,
-    findings: Findings,
-) -> tuple[Ratio, int]:
+def climb(arena: Arena[P], request: EvaluationRequest, findings: Findings) -> tuple[Ratio, int]:
     """Take a screened candidate up the other rungs.
 
     Args:
-        bench: Cores, gate and processes.
-        session: The problem.
-        sets: Check sets, drawn after the source was frozen or unknown to its author.
+        arena: The problem on its device; its check sets were drawn after the source was frozen or
+            are unknown to its author.
         request: The candidate.
         findings: Filled on the way.
 
@@ -65,22 +53,22 @@ def climb(
         CandidateFailed: A rung was not passed.
     """
     sources = _sources(request, findings)
-    build = bench.spawner.build_folder()
-    trial = _Trial(bench, session, build, findings)
+    build = arena.build_folder()
+    trial = _Trial(arena, build, findings)
     try:
-        right = trial.build_and_check(sources, sets)
+        right = trial.build_and_check(sources)
         verify = request.purpose is Purpose.VERIFY
         effort = VERIFY_EFFORT if verify else SEARCH_EFFORT
-        with bench.gate.exclusive():
-            winner, blocks = trial.time(sources, right, effort)
+        with arena.gate.exclusive():
+            winner, blocks = trial.time(sources, right, effort, fresh=verify)
             for _ in range(VERIFY_PROCESSES - 1 if verify else 0):
-                blocks += trial.time(sources, [winner], effort)[1]
+                blocks += trial.time(sources, [winner], effort, fresh=True)[1]
         trial.require_unchanged()
         findings.rung = Rung.TIME
         ratio = _settled(blocks, effort)
         if verify:
             findings.rung = Rung.VERIFY
-        findings.facts = trial.census(winner, sets[0].base)
+        findings.facts = trial.census(winner)
         return ratio, winner
     finally:
         trial.close()
@@ -109,19 +97,19 @@ def _settled(blocks: Sequence[Block], effort: Effort) -> Ratio:
     return ratio
 
 
-class _Trial:
+class _Trial(Generic[P]):
     """One candidate's processes and build folder."""
 
-    def __init__(self, bench: Bench, session: Session, build: Path, findings: Findings) -> None:
-        self._bench = bench
-        self._session = session
+    def __init__(self, arena: Arena[P], build: Path, findings: Findings) -> None:
+        self._arena = arena
         self._build = build
         self._findings = findings
-        self._builder: CandidateProcess | None = None
-        self._timed: list[CandidateProcess] = []
+        self._builder: P | None = None
+        self._opened: set[int] = set()
+        self._timed: list[P] = []
         self._hidden_weights = True
 
-    def build_and_check(self, sources: Sequence[str], sets: Sequence[CheckSet]) -> list[int]:
+    def build_and_check(self, sources: Sequence[str]) -> list[int]:
         """Build and check each configuration; return the numbers of those that are right."""
         right: list[int] = []
         failures: list[tuple[Rung, CandidateFailed]] = []
@@ -131,8 +119,9 @@ class _Trial:
             try:
                 builder = self._living_builder()
                 builder.open(number, source)
+                self._opened.add(number)
                 rung = Rung.BUILD
-                accuracy = check(self._session, builder, number, sets, self._bench.turn)
+                accuracy = self._arena.check(builder, number)
             except CandidateFailed as failure:
                 self._findings.outcomes[number] = failure.status
                 failures.append((rung, failure))
@@ -155,20 +144,24 @@ class _Trial:
         return right
 
     def time(
-        self, sources: Sequence[str], numbers: Sequence[int], effort: Effort
+        self, sources: Sequence[str], numbers: Sequence[int], effort: Effort, *, fresh: bool
     ) -> tuple[int, list[Block]]:
-        """Time configurations in a fresh process; return the best one and its blocks.
+        """Time configurations, in a fresh process where asked; return the best and its blocks.
 
         The process is left halted for `require_unchanged`, since what it costs to look at it and
         to end it should not keep the gate.
         """
-        # Forked under the gate: its first milliseconds are spent on the core that is timed.
-        process = self._bench.process(self._session, self._build, timed=True)
-        self._timed.append(process)
+        if fresh or not self._arena.one_process:
+            # Forked under the gate: its first milliseconds are spent on the core that is timed.
+            process = self._arena.process(self._build, timed=True)
+            self._timed.append(process)
+            opened: set[int] = set()
+        else:
+            process, opened = self._living_builder(), self._opened
         for number in numbers:
-            self._open(process, sources, number)
-        with self._common_weights():
-            watch = Stopwatch(self._session, process)
+            self._open(process, sources, number, opened)
+        with self._arena.weights(hidden=self._hidden_weights):
+            watch = self._arena.watch(process)
             winner, latencies = watch.race(numbers)
             self._findings.latencies.update(latencies)
             process.require_idle()
@@ -183,10 +176,10 @@ class _Trial:
         for process in self._timed:
             process.require_inputs_unchanged()
 
-    def census(self, winner: int, base: int) -> KernelFacts:
+    def census(self, winner: int) -> KernelFacts:
         """Take facts about the winner's kernels; none where it does not answer."""
         try:
-            return facts_of(self._living_builder().census(winner, base, CENSUS_CALLS))
+            return facts_of(self._arena.census(self._living_builder(), winner, CENSUS_CALLS))
         except CandidateFailed:
             return KernelFacts()
 
@@ -196,29 +189,19 @@ class _Trial:
             if process is not None:
                 process.end()
 
-    def _open(self, process: CandidateProcess, sources: Sequence[str], number: int) -> None:
+    def _open(
+        self, process: P, sources: Sequence[str], number: int, opened: Container[int]
+    ) -> None:
         """Open a configuration with the hidden weights where it can take them."""
-        process.open(number, sources[number])
-        if self._session.has_state and self._hidden_weights:
-            with self._session.weights_lock:
-                process.load_weights(number)
-
-    @contextmanager
-    def _common_weights(self) -> Iterator[None]:
-        """Let the reference compute with the weights that the candidate has."""
+        if number not in opened:
+            process.open(number, sources[number])
         if self._hidden_weights:
-            yield
-            return
-        with self._session.weights_lock:
-            self._session.publish_weights(hidden=False)
-            try:
-                yield
-            finally:
-                self._session.publish_weights(hidden=True)
+            self._arena.load_hidden(process, number)
 
-    def _living_builder(self) -> CandidateProcess:
+    def _living_builder(self) -> P:
         if self._builder is None:
-            self._builder = self._bench.process(self._session, self._build, timed=False)
+            self._builder = self._arena.process(self._build, timed=False)
+            self._opened.clear()
             self._findings.isolation = self._builder.isolation
         return self._builder
 

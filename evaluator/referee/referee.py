@@ -2,82 +2,63 @@
 
     screen    rules over the syntax tree
     build     in a process on the spare cores, while another candidate may be timed
-    check     there too: secret inputs, compared with float64
-    time      in a fresh process under the timing gate; configurations are halved first
-    verify    two more fresh processes, new secret inputs, more blocks
+    check     secret inputs, compared with float64
+    time      under the timing gate; configurations are halved first
+    verify    in fresh processes, new secret inputs, more blocks
 
-No code of a candidate or a problem runs in the referee's own process, and torch is not imported.
+What depends on the device is a station's (`cpu.py`, `cuda/station.py`). No code of a candidate or
+a problem runs in the referee's own process, and torch is not imported.
 """
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from time import perf_counter
 
 from archives.evaluation import DeviceFingerprint, Evaluation
-from evaluator.evaluator import EvaluationRequest, Purpose
-from evaluator.gate import Gate
-from evaluator.referee.bench import Bench
-from evaluator.referee.deadlines import Deadlines
-from evaluator.referee.device import CoreSets, core_sets, fingerprint, memory_bytes
+from evaluator.evaluator import EvaluationRequest
+from evaluator.referee.cpu import CpuStation
 from evaluator.referee.failure import CandidateFailed
-from evaluator.referee.in_turn import SetsInTurn
-from evaluator.referee.inputs import RENEWAL
-from evaluator.referee.ladder import climb, require_screened
-from evaluator.referee.scheduling import thread_settings
-from evaluator.referee.session import Session
-from evaluator.referee.sessions import Sessions
-from evaluator.referee.spawner import Spawner, WorkerPlan
-from evaluator.referee.timing import Ratio
-from evaluator.referee.verdict import Findings, failed, passed
+from evaluator.referee.ladder import require_screened
+from evaluator.referee.station import Station
+from evaluator.referee.verdict import Findings, Verdicts
 from problems.errors import ProblemError, WorkerDied, WorkerTimeout
 from problems.graph import OperatorGraph
 from problems.problem import Problem
 
-__all__ = ["Referee"]
-
-GIB = 1 << 30
+__all__ = ["Referee", "new_referee"]
 
 
 class Referee:
-    """Judges candidates on this host's CPU. Methods may be called from several threads."""
+    """Judges candidates on one device. Methods may be called from several threads."""
 
-    def __init__(
-        self,
-        *,
-        cores: CoreSets | None = None,
-        deadlines: Deadlines | None = None,
-        gate: Gate | None = None,
-        session_bytes: int = 3 * GIB // 2,
-        candidate_bytes: int | None = None,
-    ) -> None:
+    def __init__(self, station: Station | None = None) -> None:
         """Prepare it; processes start with the first use.
 
         Args:
-            cores: Which cores are timed; by default as `core_sets` divides them.
-            deadlines: How long each step may take.
-            gate: The host's timing gate.
-            session_bytes: Shared memory for open problems together; a problem that would take
-                more on its own has its check sets drawn in turn.
-            candidate_bytes: Memory of one candidate; by default a quarter of what is free.
+            station: The device; by default this host's CPU.
         """
-        deadlines = deadlines or Deadlines()
-        cores = cores or core_sets()
-        self._bench = Bench(
-            cores=cores,
-            gate=gate or Gate(),
-            deadlines=deadlines,
-            candidate_bytes=candidate_bytes or min(max(memory_bytes() // 4, GIB), 8 * GIB),
-            spawner=Spawner(deadlines, cores.other),
-        )
-        self._session_bytes = session_bytes
-        self._sessions = Sessions(self._open_session, session_bytes)
+        self._station: Station = station or CpuStation()
         self._graphs: dict[str, OperatorGraph] = {}
 
     @property
     def device(self) -> DeviceFingerprint:
         """Where it measures."""
-        return fingerprint(self._bench.cores.threads)
+        return self._station.device
+
+    @property
+    def version(self) -> str:
+        """Version of the measuring protocol."""
+        return self._station.referee_version
+
+    @property
+    def in_flight(self) -> int:
+        """Requests worth having outstanding."""
+        return self._station.in_flight
+
+    @property
+    def memory_bytes(self) -> int:
+        """Memory that one problem may take."""
+        return self._station.memory_bytes
 
     def start(self) -> None:
         """Start the process that workers are forked from.
@@ -85,12 +66,12 @@ class Referee:
         Raises:
             EvaluatorError: It did not come up.
         """
-        self._bench.spawner.start()
+        self._station.spawner.start()
 
     def close(self) -> None:
         """End every process."""
-        self._sessions.close()
-        self._bench.spawner.close()
+        self._station.close()
+        self._station.spawner.close()
 
     def graph(self, problem: Problem) -> OperatorGraph:
         """Trace a problem's reference in a process of its own; once for each problem.
@@ -105,17 +86,10 @@ class Referee:
         return graph
 
     def _trace(self, problem: Problem) -> OperatorGraph:
-        bench = self._bench
-        plan = WorkerPlan(
-            role="trace",
-            cpus=bench.cores.other,
-            threads=1,
-            memory_bytes=bench.candidate_bytes,
-        )
-        worker = bench.spawner.spawn(plan)
+        worker = self._station.spawner.spawn(self._station.trace_plan)
         try:
             fields = {"source": problem.source, "precision": problem.precision}
-            reply = worker.request("trace", bench.deadlines.problem_s, **fields)
+            reply = worker.request("trace", self._station.problem_s, **fields)
         finally:
             worker.end()
         if not reply["ok"]:
@@ -129,65 +103,36 @@ class Referee:
             ProblemError: The problem does not run, does not fit, or cannot be judged.
             EvaluatorError: A trusted process failed.
         """
-        with thread_settings(self._bench.cores.other, preferred=True):
+        with self._station.caller():
             return self._evaluate(request)
 
     def _evaluate(self, request: EvaluationRequest) -> Evaluation:
         start = perf_counter()
         findings = Findings()
+        verdicts = Verdicts(device=self.device, referee_version=self.version)
         try:
             require_screened(request.candidate.source, findings)
-            with self._sessions.borrow(request.problem) as session:
-                ratio, winner = self._judge(session, request, findings)
+            ratio, winner = self._station.judge(self, request, findings)
         except CandidateFailed as failure:
-            return failed(findings, failure, self.device, perf_counter() - start)
+            return verdicts.failed(findings, failure, perf_counter() - start)
         except (WorkerDied, WorkerTimeout):
-            self._sessions.drop(request.problem)
+            self._station.drop(request.problem)
             raise
-        return passed(findings, ratio, winner, self.device, perf_counter() - start)
+        return verdicts.passed(findings, ratio, winner, perf_counter() - start)
 
-    def _open_session(self, problem: Problem) -> Session:
-        bench = self._bench
-        graph: OperatorGraph | None
-        try:
-            graph = self.graph(problem)
-        except ProblemError:
-            # What cannot be traced may run all the same; if not, the session says why.
-            graph = None
-        with nullcontext() if bench.cores.opens_aside else bench.gate.exclusive():
-            session = Session(
-                problem,
-                graph,
-                bench.spawner,
-                bench.cores,
-                bench.deadlines,
-                self._session_bytes,
-                bench.turn,
-            )
-        with session.closing_on_error(), bench.gate.exclusive():
-            session.settle()
-        return session
 
-    def _judge(
-        self, session: Session, request: EvaluationRequest, findings: Findings
-    ) -> tuple[Ratio, int]:
-        """Draw or take the check sets, the source being frozen by now, and climb."""
-        bench = self._bench
-        if session.memory.in_turn:
-            # One candidate at a time: its sets have one place in memory.
-            with session.verification_lock:
-                return climb(bench, session, SetsInTurn(session, bench.gate), request, findings)
-        if request.purpose is Purpose.VERIFY:
-            # One verification of a problem at a time: its sets have one place in memory.
-            with session.verification_lock:
-                with bench.gate.exclusive():
-                    sets = session.draw_checks(verification=True)
-                return climb(bench, session, sets, request, findings)
-        with session.checks_lock:
-            session.evaluations += 1
-            if session.evaluations > RENEWAL and self._sessions.alone(session.problem):
-                with bench.gate.exclusive():
-                    session.checks = session.draw_checks()
-                session.evaluations = 1
-            sets = session.checks
-        return climb(bench, session, sets, request, findings)
+def new_referee(device: str = "cpu", index: int = 0) -> Referee:
+    """Return a referee for a device.
+
+    Args:
+        device: "cpu" or "cuda".
+        index: Number of the GPU, from 0, as the driver counts those that this process may use.
+
+    Raises:
+        EvaluatorError: There is no such device.
+    """
+    if device == "cpu":
+        return Referee()
+    from evaluator.referee.cuda.station import CudaStation
+
+    return Referee(CudaStation(index))

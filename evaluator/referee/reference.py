@@ -49,15 +49,15 @@ class ReferenceWorker:
         if domains is None:
             domains = [{"kind": d.kind.value, "upper": d.upper} for d in self._problem.domains]
         fields = {"source": self._problem.source, "precision": self._problem.precision}
-        return OpenedProblem(self._ask("open", seed=seed, domains=list(domains), **fields))
+        return OpenedProblem(self.ask("open", seed=seed, domains=list(domains), **fields))
 
     def draw(self, base: int, seed: int, variant: str) -> bool:
         """Fill a set; False where the inputs' domains permit no such variant."""
-        return bool(self._ask("draw", base=base, seed=seed, variant=variant).get("applied", True))
+        return bool(self.ask("draw", base=base, seed=seed, variant=variant).get("applied", True))
 
     def stock(self, seed: int, sets: int) -> None:
         """Prepare what `mix` draws from."""
-        self._ask("stock", seed=seed, sets=sets)
+        self.ask("stock", seed=seed, sets=sets)
 
     def begin_mix(self, bases: Sequence[int], seed: int) -> None:
         """Start to fill sets with contents that nobody has seen; `finish_mix` waits for them."""
@@ -70,31 +70,32 @@ class ReferenceWorker:
 
     def weights(self, seed: int | None) -> None:
         """Publish parameters and buffers: redrawn, or as constructed for None."""
-        self._ask("weights", seed=seed)
+        self.ask("weights", seed=seed)
 
     def expect(self, base: int, at: int) -> tuple[ValueSpec, ...]:
         """Compute the float64 outputs of a set."""
-        return _specs(self._ask("expect", base=base, at=at)["outputs"])
+        return _specs(self.ask("expect", base=base, at=at)["outputs"])
 
     def call(self, base: int, at: int) -> tuple[ValueSpec, ...]:
         """Compute the outputs of a set in the problem's own precision."""
-        return _specs(self._ask("call", base=base, at=at)["outputs"])
+        return _specs(self.ask("call", base=base, at=at)["outputs"])
 
     def leg_ms(self, bases: Sequence[int]) -> float:
         """Time one call for each base: the wall in ms, waking up from a halt included."""
         self.worker.stop()
         start = perf_counter()
         self.worker.resume()
-        self._ask("leg", index=0, bases=list(bases))
+        self.ask("leg", index=0, bases=list(bases))
         wall = perf_counter() - start
         self.worker.stop()
         return 1000 * wall
 
     def ship(self, call: int, at: int) -> tuple[ValueSpec, ...]:
         """Write the outputs of one call of the last leg."""
-        return _specs(self._ask("ship", call=call, at=at)["outputs"])
+        return _specs(self.ask("ship", call=call, at=at)["outputs"])
 
-    def _ask(self, op: str, **fields: object) -> dict[str, Any]:
+    def ask(self, op: str, **fields: object) -> dict[str, Any]:
+        """Send a request and return its reply; a refusal is a `ProblemError`."""
         self.worker.resume()
         self._post(op, **fields)
         return self._accepted(op, self._answer(op))

@@ -6,32 +6,48 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Generic, Protocol, TypeVar
 
-from evaluator.referee.session import Session
 from problems.problem import Problem
 
-__all__ = ["Sessions"]
+__all__ = ["OpenSession", "Sessions"]
 
 
-class Sessions:
+class OpenSession(Protocol):
+    """An open problem."""
+
+    @property
+    def num_bytes(self) -> int:
+        """Memory that it takes."""
+        ...
+
+    def close(self) -> None:
+        """End its processes and give the memory back."""
+        ...
+
+
+S = TypeVar("S", bound=OpenSession)
+
+
+class Sessions(Generic[S]):
     """Opens problems as they are asked for, and closes those that nobody uses."""
 
-    def __init__(self, opener: Callable[[Problem], Session], limit_bytes: int) -> None:
+    def __init__(self, opener: Callable[[Problem], S], limit_bytes: int) -> None:
         """Start with none.
 
         Args:
             opener: Opens a problem; it takes the timing gate itself.
-            limit_bytes: Shared memory that sessions may take together; one is always open.
+            limit_bytes: Memory that sessions may take together; one is always open.
         """
         self._opener = opener
         self._limit_bytes = limit_bytes
-        self._open: OrderedDict[str, Session] = OrderedDict()
+        self._open: OrderedDict[str, S] = OrderedDict()
         self._users: dict[str, int] = {}
         self._lock = threading.Lock()
         self._opening = threading.Lock()
 
     @contextmanager
-    def borrow(self, problem: Problem) -> Iterator[Session]:
+    def borrow(self, problem: Problem) -> Iterator[S]:
         """Use a problem's session for the block; several may at a time.
 
         Raises:
@@ -67,7 +83,7 @@ class Sessions:
         for session in sessions:
             session.close()
 
-    def _session(self, problem: Problem) -> Session:
+    def _session(self, problem: Problem) -> S:
         with self._opening:
             with self._lock:
                 session = self._open.get(problem.key)
@@ -82,7 +98,7 @@ class Sessions:
                 old.close()
             return session
 
-    def _superfluous(self) -> list[Session]:
+    def _superfluous(self) -> list[S]:
         """Take out the oldest unused sessions until the rest fits."""
         taken = []
         total = sum(session.num_bytes for session in self._open.values())

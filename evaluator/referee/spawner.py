@@ -14,7 +14,8 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -38,7 +39,7 @@ class WorkerPlan:
     """What a worker is to be given.
 
     Attributes:
-        role: "reference", "candidate" or "trace".
+        role: "reference", "candidate", "cuda_reference", "cuda_candidate" or "trace".
         cpus: Cores that it may use.
         threads: Threads that it may use.
         memory_bytes: Memory from which on it is killed; None for what is trusted.
@@ -118,6 +119,12 @@ class Worker:
             os.sched_setaffinity(self.pid, cpus)
             prefer_process(self.pid)
 
+    def pin(self, cpus: Sequence[int]) -> None:
+        """Move every thread of the process to some cores."""
+        for thread in [] if self.ended else list(Path(f"/proc/{self.pid}/task").iterdir()):
+            with suppress(OSError):
+                os.sched_setaffinity(int(thread.name), cpus)
+
     def _signal(self, number: int) -> None:
         if not self.ended:
             try:
@@ -150,13 +157,24 @@ class Worker:
 class Spawner:
     """The zygote and its workers. Methods may be called from several threads."""
 
-    def __init__(self, deadlines: Deadlines, cpus: Sequence[int]) -> None:
+    def __init__(
+        self,
+        deadlines: Deadlines,
+        cpus: Sequence[int],
+        *,
+        environment: Mapping[str, str] | None = None,
+        preload: str | None = None,
+    ) -> None:
         """Start with nothing.
 
         Args:
             deadlines: How long each step may take.
             cpus: Cores on which the zygote does its work, off those that are timed.
+            environment: The whole environment of the zygote; by default the CPU's.
+            preload: What else the zygote imports: "cuda", or nothing.
         """
+        self._environment = worker_environment() if environment is None else dict(environment)
+        self._preload = () if preload is None else (preload,)
         self._deadlines = deadlines
         self._zygote_cpus = cpus
         self._lock = threading.Lock()
@@ -260,9 +278,12 @@ class Spawner:
         # Workers inherit what the zygote may use, whatever thread happens to start it.
         with right, thread_settings(self._cpus, preferred=False):
             self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
-                [sys.executable, "-P", "-m", "evaluator.worker.zygote", str(right.fileno())],
+                [
+                    *(sys.executable, "-P", "-m", "evaluator.worker.zygote"),
+                    *(str(right.fileno()), *self._preload),
+                ],
                 pass_fds=[right.fileno()],
-                env=worker_environment(),
+                env=self._environment,
                 cwd=self._folder,
                 stdin=subprocess.DEVNULL,
             )

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from statistics import median
 from time import perf_counter
 
@@ -22,12 +21,14 @@ from archives.evaluation import Status
 from evaluator.referee.arrays import Array
 from evaluator.referee.candidate_process import CandidateProcess, Outputs
 from evaluator.referee.correctness import Mismatch, deviation, judge, mismatch_of_spec
-from evaluator.referee.failure import CandidateFailed
+from evaluator.referee.effort import Effort
+from evaluator.referee.failure import CandidateFailed, host_noisy
+from evaluator.referee.halving import halve
 from evaluator.referee.indices import Indices
 from evaluator.referee.session import Session
 from evaluator.referee.timing import Block, Ratio, calls_per_leg, estimate, slope_agrees, slope_ms
 
-__all__ = ["Effort", "Stopwatch", "host_noisy"]
+__all__ = ["Stopwatch"]
 
 LEAST_MS = 1e-5
 """A call faster than 10 ns is no call: keeps logarithms finite where nothing was done."""
@@ -39,31 +40,12 @@ SLOPE_AGREEMENT = 1.5
 """Readings further apart than this accuse the host, not the candidate."""
 DEFERRED_MS = 0.5
 """Fetching an output may take that much longer from a candidate than from the reference."""
-RACE_LEG_MS = 2.0
 PART_ELEMENTS = 1 << 18
 PART_SHARE = 4
 """Of a large output a quarter is compared, another one each time: whoever leaves out a hundredth
 of the work while it is timed is found out in a few legs, and there are 10, or over 100."""
 HOPELESS_SPEEDUP = 0.7
 """A candidate that is slower than this in every block needs no precise time."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Effort:
-    """How much is measured.
-
-    Attributes:
-        blocks: ABBA blocks in one round.
-        rounds: Rounds at most: another follows where the first leaves too much in doubt.
-        hopeless_blocks: Blocks after which a candidate is left alone that is much slower than the
-            reference in each of them.
-        max_width: Upper over lower bound of the interval beyond which there is no verdict.
-    """
-
-    blocks: int
-    rounds: int
-    hopeless_blocks: int
-    max_width: float
 
 
 class Stopwatch:
@@ -87,30 +69,8 @@ class Stopwatch:
         self._ship_delays_ms: list[float] = []
 
     def race(self, indices: Sequence[int]) -> tuple[int, dict[int, float]]:
-        """Halve configurations by short legs until one is left.
-
-        Args:
-            indices: Numbers of the configurations, at least one.
-
-        Returns:
-            The winner, and the median time of a call of every configuration, in ms.
-        """
-        if len(indices) == 1:
-            # A cold look is enough to begin with: the legs that warm it up tell more.
-            return indices[0], {indices[0]: self._candidate_call_ms(indices[0], 2)}
-        times = {index: [self._glance(index)] for index in indices}
-        survivors = list(indices)
-        legs = 1
-        while len(survivors) > 1:
-            fastest = min(median(times[index]) for index in survivors)
-            calls = max(2, min(int(RACE_LEG_MS / fastest) + 1, self._session.max_calls()))
-            for _ in range(legs):
-                for index in survivors:
-                    times[index].append(self._candidate_call_ms(index, calls))
-            survivors.sort(key=lambda index: median(times[index][1:]))
-            survivors = survivors[: (len(survivors) + 1) // 2]
-            legs *= 2
-        return survivors[0], {index: median(seen[1:] or seen) for index, seen in times.items()}
+        """Halve configurations by short legs until one is left; see `halve`."""
+        return halve(indices, self._candidate_call_ms, self._session.max_calls())
 
     def blocks(self, index: int, latency_ms: float, effort: Effort) -> list[Block]:
         """Time a configuration in ABBA blocks and check what it returned meanwhile.
@@ -276,11 +236,6 @@ class Stopwatch:
             )
             raise CandidateFailed(Status.TIMING_MISMATCH, "deferred_work", log)
 
-    def _glance(self, index: int) -> float:
-        """Warm a configuration up and take a first look at its time per call, in ms."""
-        self._candidate_call_ms(index, 2)
-        return self._candidate_call_ms(index, 2)
-
     def _candidate_call_ms(self, index: int, calls: int) -> float:
         leg = self._candidate_leg(index, self._session.mixed_bases(calls))
         return self._per_call(leg, calls)
@@ -308,8 +263,3 @@ def _part_size(output: Array) -> int:
 def _part(output: Array, start: int) -> Array:
     size = _part_size(output)
     return output if size == output.numel else output.part(start, size)
-
-
-def host_noisy(what: str) -> CandidateFailed:
-    """Return the failure of a timing that this host does not allow."""
-    return CandidateFailed(Status.UNSTABLE, "host_noisy", f"{what}: the host is busy, try again.")

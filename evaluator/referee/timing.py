@@ -20,6 +20,7 @@ from archives.evaluation import Interval
 
 __all__ = [
     "LEAST_NOISE_FLOOR",
+    "MAX_LEG_MS",
     "MIN_LEG_MS",
     "Block",
     "Ratio",

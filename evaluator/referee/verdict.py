@@ -20,7 +20,7 @@ from archives.evaluation import (
 from evaluator.referee.failure import CandidateFailed
 from evaluator.referee.timing import Ratio
 
-__all__ = ["REFEREE_VERSION", "Findings", "facts_of", "failed", "passed"]
+__all__ = ["REFEREE_VERSION", "Findings", "Verdicts", "facts_of"]
 
 REFEREE_VERSION = "cpu-2"
 """Changes whenever numbers would: those of two versions are never compared."""
@@ -63,56 +63,62 @@ class Findings:
         )
 
 
-def passed(
-    findings: Findings, ratio: Ratio, winner: int, device: DeviceFingerprint, cost_s: float
-) -> Evaluation:
-    """Return the verdict on a candidate that was right and timed.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdicts:
+    """Makes evaluations.
 
-    Args:
-        findings: What is known of it.
-        ratio: Its time against the reference's.
-        winner: Number of its best configuration.
+    Attributes:
         device: Where it was measured.
-        cost_s: Seconds that it took.
+        referee_version: By which protocol.
     """
-    return Evaluation(
-        status=Status.OK,
-        rung=findings.rung,
-        latency_ms=ratio.latency_ms,
-        reference_ms=ratio.reference_ms,
-        speedup=ratio.speedup,
-        interval=ratio.interval,
-        # A CPU has one setting of torch that counts: there is no TF32 to match.
-        matched_speedup=ratio.speedup,
-        error=findings.error,
-        error_bound=findings.error_bound,
-        facts=findings.facts,
-        configuration=findings.points[winner],
-        configurations=findings.results(),
-        isolation=findings.isolation,
-        device=device,
-        referee_version=REFEREE_VERSION,
-        cost_s=cost_s,
-    )
 
+    device: DeviceFingerprint
+    referee_version: str
 
-def failed(
-    findings: Findings, failure: CandidateFailed, device: DeviceFingerprint, cost_s: float
-) -> Evaluation:
-    """Return the verdict on a candidate that failed."""
-    return Evaluation(
-        status=failure.status,
-        reason=failure.reason,
-        rung=findings.rung,
-        log=failure.log,
-        error=findings.error,
-        error_bound=findings.error_bound,
-        configurations=findings.results(),
-        isolation=findings.isolation,
-        device=device,
-        referee_version=REFEREE_VERSION,
-        cost_s=cost_s,
-    )
+    def passed(self, findings: Findings, ratio: Ratio, winner: int, cost_s: float) -> Evaluation:
+        """Return the verdict on a candidate that was right and timed.
+
+        Args:
+            findings: What is known of it.
+            ratio: Its time against the reference's.
+            winner: Number of its best configuration.
+            cost_s: Seconds that it took.
+        """
+        return Evaluation(
+            status=Status.OK,
+            rung=findings.rung,
+            latency_ms=ratio.latency_ms,
+            reference_ms=ratio.reference_ms,
+            speedup=ratio.speedup,
+            interval=ratio.interval,
+            # A CPU has one setting of torch that counts: there is no TF32 to match.
+            matched_speedup=ratio.speedup if self.device.kind == "cpu" else None,
+            error=findings.error,
+            error_bound=findings.error_bound,
+            facts=findings.facts,
+            configuration=findings.points[winner],
+            configurations=findings.results(),
+            isolation=findings.isolation,
+            device=self.device,
+            referee_version=self.referee_version,
+            cost_s=cost_s,
+        )
+
+    def failed(self, findings: Findings, failure: CandidateFailed, cost_s: float) -> Evaluation:
+        """Return the verdict on a candidate that failed."""
+        return Evaluation(
+            status=failure.status,
+            reason=failure.reason,
+            rung=findings.rung,
+            log=failure.log,
+            error=findings.error,
+            error_bound=findings.error_bound,
+            configurations=findings.results(),
+            isolation=findings.isolation,
+            device=self.device,
+            referee_version=self.referee_version,
+            cost_s=cost_s,
+        )
 
 
 def facts_of(reply: Mapping[str, Any]) -> KernelFacts:

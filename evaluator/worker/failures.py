@@ -47,6 +47,9 @@ def describe(error: Exception, *, file: str, status: Status, reason: str) -> Fai
         return error
     if _is_memory(error):
         status, reason = Status.OUT_OF_MEMORY, "allocation_failed"
+    elif _lost_context(error):
+        # An illegal access or a failed assertion on the device: its context is lost.
+        status, reason = Status.RUNTIME_ERROR, "cuda_error"
     elif isinstance(error, subprocess.CalledProcessError | subprocess.TimeoutExpired):
         reason = "compile_failed" if status is Status.BUILD_ERROR else reason
     frames = [
@@ -63,7 +66,15 @@ def describe(error: Exception, *, file: str, status: Status, reason: str) -> Fai
 
 def _is_memory(error: Exception) -> bool:
     return isinstance(error, MemoryError) or (
-        isinstance(error, RuntimeError) and "DefaultCPUAllocator" in str(error)
+        isinstance(error, RuntimeError)
+        and any(words in str(error) for words in ("DefaultCPUAllocator", "CUDA out of memory"))
+    )
+
+
+def _lost_context(error: Exception) -> bool:
+    return type(error).__name__ == "AcceleratorError" or (
+        isinstance(error, RuntimeError)
+        and any(words in str(error) for words in ("CUDA error", "Triton Error [CUDA]"))
     )
 
 

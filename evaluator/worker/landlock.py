@@ -30,7 +30,7 @@ __all__ = ["apply", "interpreter_paths"]
 
 _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
 _MAKE_DEVICES = (1 << 6) | (1 << 9) | (1 << 11)
-_TRUNCATE = 1 << 14
+_TRUNCATE, _IOCTL = 1 << 14, 1 << 15
 _RIGHTS_BY_ABI = (0, (1 << 13) - 1, (1 << 14) - 1, (1 << 15) - 1, (1 << 15) - 1, (1 << 16) - 1)
 _NETWORK = 0b11
 _SCOPED = 0b11
@@ -57,9 +57,18 @@ _SYSTEM = (
     "/dev/random",
     "/dev/urandom",
 )
+_DRIVER = (
+    "/sys",
+    "/proc/driver/nvidia",
+    "/proc/devices",
+    "/proc/sys/vm/mmap_min_addr",
+    "/dev/nvidia-caps",
+)
 
 
-def apply(*, writable: Iterable[str], readable: Iterable[str], own_proc: bool) -> bool:
+def apply(
+    *, writable: Iterable[str], readable: Iterable[str], own_proc: bool, gpu: bool = False
+) -> bool:
     """Hold this process and all its future children to the rules, for good.
 
     `PR_SET_NO_NEW_PRIVS` must be set.
@@ -68,6 +77,7 @@ def apply(*, writable: Iterable[str], readable: Iterable[str], own_proc: bool) -
         writable: Folders that may be read and written.
         readable: Folders that may be read, beside the interpreter and the compiler.
         own_proc: /proc shows this process's own PID namespace, so all of it may be read.
+        gpu: Permit the devices of NVIDIA's driver, and what else that asks for.
 
     Returns:
         False where the kernel has no Landlock.
@@ -89,6 +99,8 @@ def apply(*, writable: Iterable[str], readable: Iterable[str], own_proc: bool) -
         _permit(ruleset, "/dev/null", (_READ_FILE | _WRITE_FILE | _TRUNCATE) & rights)
         for path in writable:
             _permit(ruleset, path, write)
+        if gpu:
+            _permit_gpu(ruleset, rights)
         landlock_restrict(ruleset)
     except OSError:
         return False
@@ -107,9 +119,19 @@ def interpreter_paths() -> frozenset[str]:
     return frozenset(path for path in paths if os.path.exists(path))
 
 
+def _permit_gpu(ruleset: int, rights: int) -> None:
+    for device in (*Path("/dev").glob("nvidia*"), *Path("/dev").glob("nvidia-caps/*")):
+        if device.is_char_device():
+            _permit(ruleset, str(device), (_READ_FILE | _WRITE_FILE | _IOCTL) & rights)
+    for path in _DRIVER:
+        _permit(ruleset, path, _READ_FILE | _READ_DIR)
+    # The driver names its threads there.
+    _permit(ruleset, "/proc/self", (_READ_FILE | _READ_DIR | _WRITE_FILE | _TRUNCATE) & rights)
+
+
 def _permit(ruleset: int, path: str, rights: int) -> None:
     if not os.path.exists(path):
         return
     if not Path(path).is_dir():
-        rights &= _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE
+        rights &= _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL
     landlock_add_path(ruleset, path, rights)

@@ -79,11 +79,15 @@ def _addresses(returned: object) -> list[int]:
     return [value.data_ptr() for value in values if isinstance(value, torch.Tensor)]
 
 
-def tensors_of(returned: object) -> tuple[list[torch.Tensor], bool]:
+def tensors_of(returned: object, device: str = "cpu") -> tuple[list[torch.Tensor], bool]:
     """Return the tensors that a model returned, and whether as a tuple or list.
 
     Only plain tensors count: a subclass, or an object with attributes of its own, could put the
     work off until somebody looks.
+
+    Args:
+        returned: What forward returned.
+        device: Kind of device that they must be on.
 
     Raises:
         Failure: There is something else.
@@ -103,13 +107,13 @@ def tensors_of(returned: object) -> tuple[list[torch.Tensor], bool]:
                 f"forward returned {kind.__name__}, expected a plain torch.Tensor",
             )
         assert isinstance(value, torch.Tensor)
-        _check_plain(value)
+        _check_plain(value, device)
         tensors.append(value)
     return tensors, several
 
 
-def _check_plain(value: torch.Tensor) -> None:
-    if value.device.type != "cpu" or value.layout is not torch.strided:
+def _check_plain(value: torch.Tensor, device: str) -> None:
+    if value.device.type != device or value.layout is not torch.strided:
         raise Failure(
             Status.WRONG_DTYPE,
             "not_a_dense_tensor",

@@ -28,22 +28,28 @@ INSIDE_ID = 1000
 
 _NEW_USER = 0x10000000
 _FLAGS = {"pid": 0x20000000, "net": 0x40000000, "ipc": 0x08000000, "mount": 0x00020000}
+_AMONG_OTHERS = frozenset({"pid", "mount"})
 
 
-def enter() -> list[str]:
+def enter(*, apart: bool = True) -> list[str]:
     """Enter as many new namespaces as the kernel permits.
+
+    Args:
+        apart: False: stay among the other processes, with their mounts. CUDA tells processes that
+            share memory apart by the numbers they see themselves as, so both cannot be number 1.
 
     Returns:
         Names of those entered, of "user", "pid", "net", "ipc" and "mount".
     """
+    flags = {name: flag for name, flag in _FLAGS.items() if apart or name not in _AMONG_OTHERS}
     everything = _NEW_USER
-    for flag in _FLAGS.values():
+    for flag in flags.values():
         everything |= flag
     try:
         unshare(everything)
     except OSError:
-        return [name for name, flag in _FLAGS.items() if _entered(flag)]
-    return ["user", *_FLAGS]
+        return [name for name, flag in flags.items() if _entered(flag)]
+    return ["user", *flags]
 
 
 def write_id_maps(pid: int, outside_id: int) -> bool:

@@ -14,7 +14,14 @@ from typing import Any
 from evaluator.wire import Channel, ChannelClosed
 from evaluator.worker.namespaces import enter, write_id_maps
 from evaluator.worker.sandbox import Limits
-from evaluator.worker.worker import MEMORY_OF_ROLE, Setup, WorkerOrder, live
+from evaluator.worker.worker import (
+    GPU_ROLES,
+    MEMORY_OF_ROLE,
+    TRUSTED_ROLES,
+    Setup,
+    WorkerOrder,
+    live,
+)
 
 __all__ = ["Nursery"]
 
@@ -134,12 +141,13 @@ def _order_of(request: dict[str, Any], cpus: Sequence[int]) -> WorkerOrder:
             cpus=request["cpus"],
             threads=request["threads"],
             # What the reference maps is sized only later, and it is trusted.
-            memory_bytes=None if role == "reference" else request["memory_bytes"] or None,
+            memory_bytes=None if role in TRUSTED_ROLES else request["memory_bytes"] or None,
             scratch=request["scratch"],
             scratch_bytes=request.get("scratch_bytes", _DEFAULT_SCRATCH_BYTES),
             build=request.get("build"),
             build_writable=bool(request.get("build_writable", False)),
             every_cpu=set(request["cpus"]) == set(cpus),
+            gpu=role in GPU_ROLES,
         ),
     )
 
@@ -205,7 +213,7 @@ def _run_child(
         for other in others:
             os.close(other)
         deadline = time.monotonic() + _SETUP_TIMEOUT_S
-        spaces = enter()
+        spaces = enter(apart=order.apart)
         os.write(up, json.dumps(spaces).encode() + b"\n")
         private_id = _line(down, deadline) == "1"
         pid = os.fork()
@@ -227,6 +235,10 @@ def _give(order: WorkerOrder, owner: int) -> None:
     os.chown(limits.scratch, owner, owner)
     if limits.build is not None and limits.build_writable:
         os.chown(limits.build, owner, owner)
+        # What an earlier worker of the same candidate built there.
+        for folder, names, files in os.walk(limits.build):
+            for name in (*names, *files):
+                os.chown(os.path.join(folder, name), owner, owner, follow_symlinks=False)
 
 
 def _abandon(first: int, worker: int | None) -> None:

@@ -27,6 +27,13 @@ _CAP_DAC_READ_SEARCH = 2
 _MAX_FILE_BYTES = 256 << 20
 _MAX_DESCRIPTORS = 256
 _MAX_PROCESSES = 64
+_GPU_CACHES = {
+    "TRITON_CACHE_DIR": "triton",
+    "TORCH_EXTENSIONS_DIR": "extensions",
+    "TORCHINDUCTOR_CACHE_DIR": "inductor",
+    "CUDA_CACHE_PATH": "cuda",
+}
+"""Folders of build artefacts, private to a candidate."""
 _ADDRESS_SLACK_BYTES = 1 << 30
 """Address space beside the declared memory: thread stacks, arenas, libraries loaded late."""
 
@@ -44,6 +51,7 @@ class Limits:
         build: Folder of build artefacts, or None.
         build_writable: Whether it may be written.
         every_cpu: `cpus` are all there are, so that pinning threads cannot leave them.
+        gpu: Whether it may use the GPU's driver, which maps more address space than any limit.
     """
 
     cpus: Sequence[int]
@@ -54,6 +62,7 @@ class Limits:
     build: str | None
     build_writable: bool
     every_cpu: bool
+    gpu: bool = False
 
 
 def confine(limits: Limits, *, spaces: Iterable[str], private_id: bool) -> list[str]:
@@ -89,9 +98,10 @@ def confine(limits: Limits, *, spaces: Iterable[str], private_id: bool) -> list[
     readable: list[str] = []
     if limits.build is not None:
         (writable if limits.build_writable else readable).append(limits.build)
-    if landlock.apply(writable=writable, readable=readable, own_proc="proc" in held):
+    own_proc = "proc" in held
+    if landlock.apply(writable=writable, readable=readable, own_proc=own_proc, gpu=limits.gpu):
         held.append("landlock")
-    if seccomp.apply(pin_affinity=not limits.every_cpu):
+    if seccomp.apply(pin_affinity=not limits.every_cpu, gpu=limits.gpu):
         held.append("seccomp")
     return held
 
@@ -132,6 +142,9 @@ def _set_environment(limits: Limits) -> None:
     os.environ["EVOKERNEL_BUILD_DIR"] = limits.build or limits.scratch
     for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         os.environ[name] = str(limits.threads)
+    if limits.gpu:
+        for name, folder in _GPU_CACHES.items():
+            os.environ[name] = os.path.join(limits.build or limits.scratch, folder)
 
 
 def _drop_privileges(*, private_id: bool) -> list[str]:
@@ -165,7 +178,7 @@ def _set_resource_limits(limits: Limits, *, own_processes: bool) -> list[str]:
         # Inside a user namespace only its own processes count; outside, the user's others would.
         fixed[resource.RLIMIT_NPROC] = _MAX_PROCESSES + limits.threads
         held.append("nproc")
-    if limits.memory_bytes is not None:
+    if limits.memory_bytes is not None and not limits.gpu:
         pages = int(Path("/proc/self/statm").read_text().split()[0])
         in_use = pages * resource.getpagesize()
         fixed[resource.RLIMIT_AS] = in_use + limits.memory_bytes + _ADDRESS_SLACK_BYTES

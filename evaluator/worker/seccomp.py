@@ -1,6 +1,7 @@
 """A system call filter for workers, by plain prctl; x86-64 only.
 
-Covered: every socket; shared memory and message queues that outlive or escape the process
+Covered: every socket, but on a GPU those of its driver, which can connect to nothing; shared
+memory and message queues that outlive or escape the process
 (System V, POSIX queues, memfd, io_uring); looking into or steering other processes; mounts and
 namespaces; the kernel's own settings, clocks included; leaving the CPUs that were assigned.
 Not covered: what the permitted calls can do (Landlock and the namespaces bound that).
@@ -96,6 +97,7 @@ _DENIED = {
     "ioperm": 173,
     "personality": 135,
 }
+_SOCKET, _CONNECT = 41, 42
 _SCHED_SETAFFINITY = 203
 _CLONE = 56
 _CLONE3 = 435
@@ -109,6 +111,9 @@ _ALLOW = 0x7FFF0000
 _KILL_PROCESS = 0x80000000
 _ERROR = 0x00050000
 _OFFSET_NUMBER, _OFFSET_ARCHITECTURE, _OFFSET_FIRST_ARGUMENT = 0, 4, 16
+_OFFSET_SECOND_ARGUMENT = 24
+_AF_UNIX = 1
+_SEQPACKET_CLOEXEC = 0x80005
 
 _PR_SET_SECCOMP, _SECCOMP_MODE_FILTER = 22, 2
 
@@ -117,7 +122,7 @@ class _Program(ctypes.Structure):
     _fields_ = (("length", ctypes.c_ushort), ("instructions", ctypes.c_void_p))
 
 
-def apply(*, pin_affinity: bool) -> bool:
+def apply(*, pin_affinity: bool, gpu: bool = False) -> bool:
     """Put the filter on this process and all its future children, for good.
 
     `PR_SET_NO_NEW_PRIVS` must be set.
@@ -125,13 +130,14 @@ def apply(*, pin_affinity: bool) -> bool:
     Args:
         pin_affinity: Turn `sched_setaffinity` into a call that succeeds and does nothing, so
             that no thread leaves the process's CPUs. It must not fail: OpenMP gives up then.
+        gpu: Permit the kind of local socket that CUDA's driver binds when it starts.
 
     Returns:
         False where this machine has no such filter.
     """
     if os.uname().machine != "x86_64" or struct.calcsize("P") != 8:
         return False
-    instructions = _instructions(pin_affinity=pin_affinity)
+    instructions = _instructions(pin_affinity=pin_affinity, gpu=gpu)
     code = b"".join(struct.pack("=HBBI", *instruction) for instruction in instructions)
     buffer = ctypes.create_string_buffer(code, len(code))
     program = _Program(len(instructions), ctypes.addressof(buffer))
@@ -142,7 +148,7 @@ def apply(*, pin_affinity: bool) -> bool:
     return True
 
 
-def _instructions(*, pin_affinity: bool) -> list[tuple[int, int, int, int]]:
+def _instructions(*, pin_affinity: bool, gpu: bool) -> list[tuple[int, int, int, int]]:
     """Return the program: (code, jump if true, jump if false, operand) each."""
     refuse = (_RETURN, 0, 0, _ERROR | errno.EPERM)
     program = [
@@ -153,6 +159,8 @@ def _instructions(*, pin_affinity: bool) -> list[tuple[int, int, int, int]]:
         (_JUMP_AT_LEAST, 0, 1, _X32_BIT),
         refuse,
     ]
+    if gpu:
+        program += _driver_socket(refuse)
     for number in _DENIED.values():
         program += [(_JUMP_EQUAL, 0, 1, number), refuse]
     # The C library falls back to clone, whose flags a filter can see.
@@ -167,3 +175,18 @@ def _instructions(*, pin_affinity: bool) -> list[tuple[int, int, int, int]]:
         (_RETURN, 0, 0, _ALLOW),
     ]
     return program
+
+
+def _driver_socket(refuse: tuple[int, int, int, int]) -> list[tuple[int, int, int, int]]:
+    """Permit local sockets of one type that must be connected, and refuse to connect any."""
+    return [
+        (_JUMP_EQUAL, 0, 1, _CONNECT),
+        refuse,
+        (_JUMP_EQUAL, 0, 6, _SOCKET),
+        (_LOAD, 0, 0, _OFFSET_FIRST_ARGUMENT),
+        (_JUMP_EQUAL, 0, 3, _AF_UNIX),
+        (_LOAD, 0, 0, _OFFSET_SECOND_ARGUMENT),
+        (_JUMP_EQUAL, 0, 1, _SEQPACKET_CLOEXEC),
+        (_RETURN, 0, 0, _ALLOW),
+        refuse,
+    ]

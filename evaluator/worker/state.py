@@ -93,11 +93,11 @@ def redraw(
         exact = start.double()
         if bool((exact > 0).all()):
             factor = torch.rand(start.shape, generator=generator, dtype=torch.float64) + 0.5
-            tensor.copy_(exact * factor)
+            tensor.copy_(exact * factor.to(exact.device))
         else:
             scale = 0.5 * float(exact.square().mean().sqrt()) or 0.1
             noise = torch.randn(start.shape, generator=generator, dtype=torch.float64)
-            tensor.copy_(exact + scale * noise)
+            tensor.copy_(exact + scale * noise.to(exact.device))
 
 
 class BufferKeeper:

@@ -39,7 +39,7 @@ class Reservoir:
 
         Args:
             target: Row-major tensor that is filled; anything else for a plain number.
-            generator: Source of the randomness.
+            generator: Source of the randomness, on the pool's device.
 
         Returns:
             The target, or the plain number.
@@ -61,7 +61,7 @@ class Reservoir:
         return target
 
     def _mix_number(self, generator: torch.Generator) -> object:
-        choice = int(torch.randint(len(self._numbers), (), generator=generator))
+        choice = _choice(len(self._numbers), generator)
         value = self._numbers[choice]
         return value * float(_scales(1, generator)) if isinstance(value, float) else value
 
@@ -82,10 +82,10 @@ class Reservoir:
             _scale_in_one_pass(sources, body, generator)
             tail.mul_(_scales(1, generator).to(body.dtype))
             return
-        chosen = torch.randint(len(sources), (chunks,), generator=generator)
+        chosen = _choices(len(sources), (chunks,), generator)
         torch.index_select(sources, 0, chosen, out=body)
         if self._domain.kind is DomainKind.SIGN:
-            signs = torch.randint(2, (chunks, 1), generator=generator) * 2 - 1
+            signs = _choices(2, (chunks, 1), generator) * 2 - 1
             body.mul_(signs.to(body.dtype))
 
     def _mix_rows_in_place(self, target: torch.Tensor, generator: torch.Generator) -> None:
@@ -93,16 +93,17 @@ class Reservoir:
         assert self._pool is not None
         width = target.shape[-1]
         rows = target.numel() // width
-        draw = torch.randint(len(self._pool), (rows,), generator=generator)
+        draw = _choices(len(self._pool), (rows,), generator)
         body = target.view(rows, width)
         sources = self._pool.view(-1, width)
-        torch.index_select(sources, 0, draw * rows + torch.arange(rows), out=body)
+        own = torch.arange(rows, device=draw.device)
+        torch.index_select(sources, 0, draw * rows + own, out=body)
         body.mul_(_scales(rows, generator).to(body.dtype).unsqueeze(1))
 
     def _mix_symmetric(self, target: torch.Tensor, generator: torch.Generator) -> None:
         """Scale rows and columns of a random draw alike: it stays symmetric, bit for bit."""
         assert self._pool is not None
-        choice = int(torch.randint(len(self._pool), (), generator=generator))
+        choice = _choice(len(self._pool), generator)
         scale = _scales(target.shape[-1], generator).to(target.dtype)
         torch.mul(self._pool[choice], scale.unsqueeze(-1) * scale, out=target)
 
@@ -114,7 +115,7 @@ def _scale_in_one_pass(
 
     The pool has no fewer pieces than the target.
     """
-    start = int(torch.randint(len(sources), (), generator=generator))
+    start = _choice(len(sources), generator)
     scales = _scales(len(body), generator).to(body.dtype).unsqueeze(1)
     head = min(len(body), len(sources) - start)
     torch.mul(sources[start : start + head], scales[:head], out=body[:head])
@@ -124,5 +125,14 @@ def _scale_in_one_pass(
 _WHOLE = frozenset({DomainKind.INDEX, DomainKind.MASK, DomainKind.SIGN})
 
 
+def _choice(count: int, generator: torch.Generator) -> int:
+    return int(_choices(count, (), generator))
+
+
+def _choices(count: int, shape: tuple[int, ...], generator: torch.Generator) -> torch.Tensor:
+    return torch.randint(count, shape, generator=generator, device=generator.device)
+
+
 def _scales(count: int, generator: torch.Generator) -> torch.Tensor:
-    return torch.rand(count, generator=generator) * _SPREAD + _LEAST_SCALE
+    drawn = torch.rand(count, generator=generator, device=generator.device)
+    return drawn * _SPREAD + _LEAST_SCALE

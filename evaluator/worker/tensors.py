@@ -16,7 +16,7 @@ import torch
 from evaluator.wire import ITEM_BYTES, ValueSpec
 from evaluator.worker.kernel import map_private, map_shared
 
-__all__ = ["Memory", "dtype_name", "read", "spec_of", "write"]
+__all__ = ["Memory", "dtype_name", "read", "spec_of", "torch_dtype", "write"]
 
 _DTYPES: dict[str, torch.dtype] = {
     name: getattr(torch, name) for name in ITEM_BYTES if not name.startswith("python:")
@@ -72,6 +72,11 @@ class Memory:
 def dtype_name(dtype: torch.dtype) -> str | None:
     """Return the name that the protocol has for a dtype; None: it has none."""
     return _NAMES.get(dtype)
+
+
+def torch_dtype(name: str) -> torch.dtype:
+    """Return the dtype that the protocol calls so; it must be a tensor's."""
+    return _DTYPES[name]
 
 
 def spec_of(value: object, *, offset: int = 0, name: str = "") -> ValueSpec:

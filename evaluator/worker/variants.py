@@ -68,7 +68,7 @@ def _vary_index(
 ) -> tuple[torch.Tensor, bool]:
     if variant != "around_zero" or domain.upper is None:
         return value, False
-    drawn = torch.randint(domain.upper, value.shape, generator=generator)
+    drawn = torch.randint(domain.upper, value.shape, generator=generator, device=generator.device)
     return drawn.to(value.dtype), True
 
 
@@ -79,7 +79,7 @@ def _vary_probability(
     if variant == "negated":
         return value.flip(-1)
     if variant == "around_zero":
-        noise = torch.randn(value.shape, generator=generator, dtype=torch.float64)
+        noise = _normal(value.shape, torch.float64, generator)
         return noise.softmax(-1).to(value.dtype)
     powered = value.double().pow(_SHARPEN[variant])
     return (powered / powered.sum(-1, keepdim=True)).to(value.dtype)
@@ -88,7 +88,7 @@ def _vary_probability(
 def _around_zero(value: torch.Tensor, kind: DomainKind, generator: torch.Generator) -> torch.Tensor:
     """Return standard normal numbers with the structure of the domain."""
     dtype = torch.float64 if value.dtype is torch.float64 else torch.float32
-    noise = torch.randn(value.shape, generator=generator, dtype=dtype)
+    noise = _normal(value.shape, dtype, generator)
     if kind is DomainKind.POSITIVE:
         noise = noise.abs() + _LEAST_POSITIVE
     elif kind is DomainKind.UPPER_TRIANGULAR:
@@ -98,3 +98,8 @@ def _around_zero(value: torch.Tensor, kind: DomainKind, generator: torch.Generat
     elif kind is DomainKind.SYMMETRIC:
         noise = (noise + noise.transpose(-1, -2)) * 2**-0.5
     return noise.to(value.dtype)
+
+
+def _normal(shape: torch.Size, dtype: torch.dtype, generator: torch.Generator) -> torch.Tensor:
+    """Draw standard normal numbers where the generator is."""
+    return torch.randn(shape, generator=generator, dtype=dtype, device=generator.device)

@@ -5,27 +5,41 @@ from __future__ import annotations
 import gc
 import json
 import os
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
 
 import torch
 
 from evaluator.wire import Channel
 from evaluator.worker.candidate_worker import CandidateWorker
+from evaluator.worker.failures import Failure
 from evaluator.worker.reference_worker import ReferenceWorker
 from evaluator.worker.sandbox import Limits, close_all_but, confine, die_with_parent
-from evaluator.worker.serve import serve
+from evaluator.worker.serve import Handler, serve
 from evaluator.worker.tensors import Memory
 from evaluator.worker.trace_worker import TraceWorker
 
-__all__ = ["MEMORY_OF_ROLE", "Setup", "WorkerOrder", "live"]
+__all__ = ["GPU_ROLES", "MEMORY_OF_ROLE", "TRUSTED_ROLES", "Setup", "WorkerOrder", "live"]
 
 MEMORY_OF_ROLE = {
     "reference": ("inputs", "state", "expected"),
     "candidate": ("inputs", "state", "outputs"),
+    "cuda_reference": ("state",),
+    "cuda_candidate": ("state",),
     "trace": (),
 }
 """The shared memories that each role is given."""
+TRUSTED_ROLES = frozenset({"reference", "cuda_reference"})
+GPU_ROLES = frozenset({"cuda_reference", "cuda_candidate"})
+
+
+class _Worker(Protocol):
+    handlers: dict[str, Handler]
+
+    def explain(self, error: Exception, request: dict[str, Any]) -> Failure: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +57,11 @@ class WorkerOrder:
     limits: Limits
     memory: Sequence[str]
     populate: bool = False
+
+    @property
+    def apart(self) -> bool:
+        """Whether it sees no process but its own; see `namespaces.enter`."""
+        return self.role != "cuda_reference"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,23 +101,38 @@ def live(order: WorkerOrder, descriptors: Sequence[int], setup: Setup) -> None:
     with os.fdopen(setup.go) as pipe:
         if not pipe.readline():
             return
+    # The zygote's choice of a folder for temporary files is not for workers.
+    tempfile.tempdir = None
     # Set earlier, it would take the exit of the first child, the parent until now, for the end.
     die_with_parent()
-    worker: ReferenceWorker | CandidateWorker | TraceWorker
-    if order.role == "reference":
-        worker = ReferenceWorker(memory)
-    elif order.role == "candidate":
-        worker = CandidateWorker(memory)
-    else:
-        worker = TraceWorker()
+    worker = _worker(order.role, memory)
     serve(Channel.from_descriptor(channel), worker.handlers, worker.explain)
+
+
+def _worker(role: str, memory: dict[str, Memory]) -> _Worker:
+    if role == "reference":
+        return ReferenceWorker(memory)
+    if role == "candidate":
+        return CandidateWorker(memory)
+    if role == "trace":
+        return TraceWorker()
+    # These need not be there on a host without a GPU.
+    from evaluator.worker.cuda.candidate import CudaCandidateWorker
+    from evaluator.worker.cuda.driver import GpuDriver
+    from evaluator.worker.cuda.reference import CudaReferenceWorker
+    from evaluator.worker.cuda.seedling import plant
+
+    if role == "cuda_reference":
+        return CudaReferenceWorker(memory, GpuDriver())
+    plant(Path(os.environ["TRITON_CACHE_DIR"]))
+    return CudaCandidateWorker(memory, GpuDriver())
 
 
 def _map_memory(order: WorkerOrder, descriptors: Sequence[int]) -> dict[str, Memory]:
     """Map the shared memories; a candidate keeps no descriptor of any."""
     memory = {}
     for name, descriptor in zip(order.memory, descriptors, strict=True):
-        candidate = order.role == "candidate"
+        candidate = order.role not in TRUSTED_ROLES
         private = candidate and name != "outputs"
         memory[name] = Memory(descriptor, private=private, populate=order.populate)
         if candidate and name == "outputs":

@@ -1,6 +1,6 @@
 """The zygote: has imported torch once, and forks every worker from itself in milliseconds.
 
-    python -P -m evaluator.worker.zygote FD
+    python -P -m evaluator.worker.zygote FD [cuda]
 
 It must stay single-threaded for ever: if it ran one OpenMP region, every worker would hang at its
 first. So it computes on one thread, and only what warms up lazy initialisation. It runs no
@@ -49,6 +49,8 @@ def main() -> None:
     # OpenMP's library binds this process to one CPU as soon as it is loaded, with torch.
     cpus = sorted(os.sched_getaffinity(0))
     _warm_up()
+    if sys.argv[2:] == ["cuda"]:
+        _prepare_for_gpu()
     from evaluator.worker.kernel import prctl
     from evaluator.worker.landlock import interpreter_paths
     from evaluator.worker.nursery import Nursery
@@ -81,6 +83,23 @@ def _warm_up() -> None:
     torch.frombuffer((ctypes.c_char * 64)(), dtype=torch.float32).as_strided((4, 4), (4, 1))
     torch.empty(64, dtype=torch.uint8).fill_(1)
     trace(_WARM_UP)
+
+
+def _prepare_for_gpu() -> None:
+    """Import what GPU workers import, without a context: none survives a fork."""
+    import triton
+    import triton.backends.nvidia.compiler
+    import triton.backends.nvidia.driver
+    import triton.compiler
+    import triton.language
+    import triton.runtime.autotuner
+    import triton.runtime.jit
+
+    from evaluator.worker.cuda import candidate, reference
+    from evaluator.worker.cuda.seedling import compiled_helper
+
+    compiled_helper()
+    del candidate, reference, triton
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from archives.candidate import Candidate
 from archives.configuration import Configuration
 from archives.evaluation import Evaluation, Status
 from evaluator.evaluator import EvaluationRequest, Purpose
+from evaluator.referee.cpu import CpuStation
 from evaluator.referee.deadlines import Deadlines
 from evaluator.referee.referee import Referee
 from problems.problem import Domain, Problem, Scale
@@ -80,7 +81,7 @@ def source_of(name: str) -> str:
 def new_referee() -> Referee:
     """A referee that is quick to give up."""
     deadlines = Deadlines(build_s=20, call_s=3)
-    return Referee(deadlines=deadlines, candidate_bytes=GIB)
+    return Referee(CpuStation(deadlines=deadlines, candidate_bytes=GIB))
 
 
 def judge(

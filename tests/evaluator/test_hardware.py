@@ -22,6 +22,16 @@ from problems.errors import ConfigError
         ("NVIDIA GeForce RTX 4090", "RTX 4090"),
         ("AMD Instinct MI300X", "MI300X"),
         ("b200", "B200"),
+        ("NVIDIA GH200 480GB", "GH200"),
+        ("NVIDIA H100 NVL", "H100 NVL"),
+        ("NVIDIA A10", "A10"),
+        ("NVIDIA A10G", "A10G"),
+        ("Tesla T4", "T4"),
+        ("Tesla V100-SXM2-16GB", "V100"),
+        ("NVIDIA GeForce RTX 3090", "RTX 3090"),
+        ("NVIDIA GeForce RTX 5090", "RTX 5090"),
+        ("AMD Instinct MI250X", "MI250X"),
+        ("AMD Instinct MI355X", "MI355X"),
     ],
 )
 def test_a_name_as_the_driver_reports_it_finds_its_row(reported: str, name: str) -> None:
@@ -31,6 +41,17 @@ def test_a_name_as_the_driver_reports_it_finds_its_row(reported: str, name: str)
 def test_each_device_is_found_by_its_own_name() -> None:
     for device in all_devices():
         assert find_device(device.name) is device
+
+
+def test_a_name_is_matched_by_whole_words() -> None:
+    for name in ("NVIDIA A1000", "NVIDIA T400", "NVIDIA L400"):
+        with pytest.raises(ConfigError):
+            find_device(name)
+
+
+def test_cards_whose_memory_owners_overclock_never_reject() -> None:
+    assert all(device.estimated for device in all_devices() if device.name.startswith("RTX"))
+    assert not find_device("H200").estimated
 
 
 def test_an_unknown_device_is_refused_with_the_known_names() -> None:

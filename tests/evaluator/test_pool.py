@@ -11,8 +11,9 @@ import pytest
 from archives.candidate import Candidate
 from archives.evaluation import Evaluation, Status
 from evaluator.evaluator import EvaluationRequest
-from evaluator.local import IN_FLIGHT, LocalEvaluator
+from evaluator.local import LocalEvaluator
 from evaluator.pool import Pool
+from evaluator.referee.cpu import IN_FLIGHT
 from problems.errors import EvaluatorError, ProblemError
 from tests.evaluator.referee_cases import SOFTMAX, new_referee, problem_of, source_of
 

@@ -11,6 +11,7 @@ from archives.candidate import Candidate
 from archives.evaluation import Evaluation, Rung, Status
 from evaluator.evaluator import EvaluationRequest, Purpose
 from evaluator.referee.calibration import Noise, measure_noise
+from evaluator.referee.cpu import CpuStation
 from evaluator.referee.referee import Referee
 from evaluator.referee.stopwatch import Stopwatch
 from evaluator.referee.timing import Block
@@ -286,7 +287,7 @@ def test_a_host_that_cannot_be_calibrated_is_said_to_be_noisy() -> None:
 
 def test_check_sets_of_a_large_problem_are_drawn_in_turn() -> None:
     """Any problem is large to a referee with room for a byte."""
-    small = Referee(session_bytes=1, candidate_bytes=GIB)
+    small = Referee(CpuStation(session_bytes=1, candidate_bytes=GIB))
     try:
         source = module(
             "torch.argmax(self.linear(x), dim=1)", setup="self.linear = nn.Linear(512, 8)"

@@ -7,7 +7,10 @@ import torch
 from torch import nn
 
 
-def _leg(self: Any, forward: Any, arguments: Any) -> dict[str, Any]:  # noqa: ANN401
+def _leg(self: Any, forward: Any, memory: Any, inputs: Any, bases: Any) -> dict[str, Any]:  # noqa: ANN401
+    read = vars(sys.modules["evaluator.worker.tensors"])["read"]
+    buffer = memory.buffer()
+    arguments = [[read(buffer, base, spec) for spec in inputs] for base in bases]
     self.work = [(forward, values) for values in arguments]
     empty = [torch.empty_like(values[0]) for values in arguments]
     return {"addresses": [[tensor.data_ptr()] for tensor in empty]}

@@ -1,0 +1,111 @@
+"""What the ladder needs of a device: processes for one candidate, a check, and a clock.
+
+The CPU's is `evaluator.referee.cpu`, a GPU's `evaluator.referee.cuda.arena`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+from evaluator.gate import Gate
+from evaluator.referee.checking import Accuracy
+from evaluator.referee.effort import Effort
+from evaluator.referee.timing import Block
+
+__all__ = ["Arena", "Process", "Watch"]
+
+
+class Process(Protocol):
+    """A process in which a candidate's configurations run."""
+
+    @property
+    def isolation(self) -> str:
+        """Protections that hold for it."""
+        ...
+
+    @property
+    def alive(self) -> bool:
+        """Whether it can be asked anything still."""
+        ...
+
+    def open(self, index: int, source: str) -> None:
+        """Build and construct a configuration."""
+        ...
+
+    def load_weights(self, index: int) -> bool:
+        """Load the published weights; False where parameters do not match the reference's."""
+        ...
+
+    def require_idle(self) -> None:
+        """Fail a candidate that works while nothing is asked of it."""
+        ...
+
+    def require_inputs_unchanged(self) -> None:
+        """Fail a candidate that wrote to its inputs."""
+        ...
+
+    def stop(self) -> None:
+        """Halt it until it is asked something again."""
+        ...
+
+    def end(self) -> None:
+        """End it with everything it started."""
+        ...
+
+
+class Watch(Protocol):
+    """Times the configurations of one process against the reference, under the timing gate."""
+
+    def race(self, indices: Sequence[int]) -> tuple[int, dict[int, float]]:
+        """Halve configurations by short legs; the winner, and the ms per call of each."""
+        ...
+
+    def blocks(self, index: int, latency_ms: float, effort: Effort) -> list[Block]:
+        """Time a configuration in ABBA blocks and check what it returned meanwhile."""
+        ...
+
+
+P = TypeVar("P", bound=Process)
+
+
+class Arena(Protocol[P]):
+    """One problem on one device, for one candidate.
+
+    Attributes:
+        gate: The device's timing gate.
+        one_process: Whether a search times a candidate in the process that has checked it.
+    """
+
+    gate: Gate
+    one_process: bool
+
+    def build_folder(self) -> Path:
+        """Make an empty private folder for build artefacts."""
+        ...
+
+    def process(self, build: Path, *, timed: bool) -> P:
+        """Start a process, to be timed or to build and check."""
+        ...
+
+    def check(self, process: P, index: int) -> Accuracy:
+        """Check one configuration on every secret set."""
+        ...
+
+    def weights(self, *, hidden: bool) -> AbstractContextManager[object]:
+        """Keep the hidden weights, or those as constructed, published for the block."""
+        ...
+
+    def load_hidden(self, process: P, index: int) -> None:
+        """Let a configuration load the hidden weights, where the problem has any."""
+        ...
+
+    def watch(self, process: P) -> Watch:
+        """Make a clock for a process that has opened what is to be timed."""
+        ...
+
+    def census(self, process: P, index: int, calls: int) -> dict[str, Any]:
+        """Ask for facts about a configuration's kernels."""
+        ...

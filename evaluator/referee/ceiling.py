@@ -1,0 +1,157 @@
+"""A measured time held against the roofline: what is impossible, what is suspicious, what is left.
+
+Covered: times below what memory or a launch permits, on devices whose datasheet was checked.
+Not covered: work that was skipped or cached behind a believable time; that is for the referee's
+outputs, fresh inputs and clocks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from archives.rates import Rates
+from evaluator.referee.hardware import Device
+from evaluator.referee.roofline import LAUNCH_FLOOR_MS, Light
+from evaluator.referee.work import Work
+
+__all__ = ["Finding", "ceiling_ms", "corrected", "hold_against_light"]
+
+_MARGIN = 1.03
+"""Smallest ratio of measured time to memory bound that honest code was seen to reach."""
+_LATENCY_BOUND_MS = 0.005
+_EXTREME_SPEEDUP = 10.0
+_ABOVE_MEASURED = 1.05
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """What the roofline says of one measured time.
+
+    Attributes:
+        reason: "faster_than_memory" or "faster_than_a_launch" where the time is impossible; else
+            "".
+        sentence: What is impossible, with its numbers; else "".
+        flags: Why to verify deeper; none of them rejects. "below_memory_bound",
+            "below_compute_bound", "below_estimated_bound" (of a device whose datasheet was not
+            checked), "latency_bound", "extreme_speedup" and "bound_invalid" (the reference itself
+            is faster than light: the bound is wrong, and nothing was held against it).
+        roofline_share: Ceiling time over measured time; None where the device was not calibrated.
+    """
+
+    reason: str = ""
+    sentence: str = ""
+    flags: tuple[str, ...] = ()
+    roofline_share: float | None = None
+
+    @property
+    def is_impossible(self) -> bool:
+        """True where no program on this device can have done the work in that time."""
+        return bool(self.reason)
+
+
+def hold_against_light(
+    latency_ms: float,
+    light: Light,
+    device: Device,
+    *,
+    rates: Rates | None = None,
+    precision: str = "fp32",
+    reference_ms: float | None = None,
+) -> Finding:
+    """Hold a measured time against what the device can do.
+
+    Args:
+        latency_ms: Median of one call with cold caches and fresh contents, ms.
+        light: Bounds of the problem on the device.
+        device: Its row of the hardware table.
+        rates: Its calibrated rates, where known.
+        precision: Precision of the problem, as for `Device.matrix_tflops`.
+        reference_ms: The same time of the reference, where known, ms.
+    """
+    share = None
+    if rates is not None:
+        share = ceiling_ms(light.work, device, rates, precision) / latency_ms
+    if reference_ms is not None and reference_ms < light.hard_ms:
+        return Finding(flags=("bound_invalid",), roofline_share=share)
+    flags = _flags(latency_ms, light, reference_ms)
+    if latency_ms >= light.hard_ms:
+        return Finding(flags=flags, roofline_share=share)
+    if device.estimated:
+        return Finding(flags=("below_estimated_bound", *flags), roofline_share=share)
+    reason = "faster_than_memory" if latency_ms >= LAUNCH_FLOOR_MS else "faster_than_a_launch"
+    return Finding(
+        reason=reason,
+        sentence=_sentence(reason, latency_ms, light, device),
+        flags=flags,
+        roofline_share=share,
+    )
+
+
+def ceiling_ms(work: Work, device: Device, rates: Rates, precision: str = "fp32") -> float:
+    """Return the time in which a device that reaches its measured rates does the work, ms.
+
+    Mixed reading and writing lies between reading, copying and writing. What the last-level cache
+    can still hold when the clock stops need not have reached memory.
+    """
+    written = max(work.write_bytes - device.l2_mb * 1e6, 0.0)
+    memory_ms = (work.read_bytes + written) / (_mixed_gbps(work.read_bytes, written, rates) * 1e6)
+    fp32 = max(rates.fp32, rates.tf32 or 0.0, (rates.fp16 or 0.0) / 3)
+    tflops = fp32 if precision == "fp32" else max(rates.fp32, rates.fp16 or 0.0)
+    return max(memory_ms, work.flops / (tflops * 1e9), rates.launch_ms)
+
+
+def corrected(device: Device, rates: Rates) -> Device:
+    """Return a device whose table is no slower than what was measured on it.
+
+    A rate above the datasheet's shows that the row is wrong for this very device: it is raised to
+    5 % above the measured one.
+    """
+    fastest = max(rates.read_gbps, rates.write_gbps, rates.copy_gbps)
+    return replace(
+        device,
+        bandwidth_gbps=_raised(device.bandwidth_gbps, fastest),
+        fp32=_raised(device.fp32, rates.fp32),
+        tf32=None if device.tf32 is None else _raised(device.tf32, rates.tf32),
+        fp16=None if device.fp16 is None else _raised(device.fp16, rates.fp16),
+    )
+
+
+def _raised(stated: float, measured: float | None) -> float:
+    return stated if measured is None or measured <= stated else _ABOVE_MEASURED * measured
+
+
+def _mixed_gbps(read: float, written: float, rates: Rates) -> float:
+    """Rate at which a mix moves: time for each byte is linear between the measured mixes."""
+    total = read + written
+    share = written / total if total else 0.0
+    low, high, start = rates.read_gbps, rates.copy_gbps, 0.0
+    if share > 0.5:
+        low, high, start = rates.copy_gbps, rates.write_gbps, 0.5
+    place = (share - start) / 0.5
+    return 1.0 / ((1 - place) / low + place / high)
+
+
+def _flags(latency_ms: float, light: Light, reference_ms: float | None) -> tuple[str, ...]:
+    found = {
+        "below_memory_bound": latency_ms < _MARGIN * light.memory_ms,
+        "below_compute_bound": latency_ms < light.compute_ms,
+        "latency_bound": latency_ms <= _LATENCY_BOUND_MS,
+        "extreme_speedup": reference_ms is not None
+        and reference_ms > _EXTREME_SPEEDUP * latency_ms,
+    }
+    return tuple(name for name, holds in found.items() if holds)
+
+
+def _sentence(reason: str, latency_ms: float, light: Light, device: Device) -> str:
+    if reason == "faster_than_a_launch":
+        return (
+            f"a call took {latency_ms * 1e3:.2f} us, less than the {LAUNCH_FLOOR_MS * 1e3:.0f} us "
+            "of a launch that does nothing: the work was not done in the time that was measured"
+        )
+    needed = light.work.bytes - light.work.avoidable_bytes
+    return (
+        f"a call took {latency_ms:.4f} ms, less than the {light.hard_ms:.4f} ms in which "
+        f"{device.name} can move the {needed / 1e6:,.1f} MB that every program has to move "
+        f"(at {device.bandwidth_gbps:,.0f} GB/s): the work was not done in the time that was "
+        "measured"
+    )

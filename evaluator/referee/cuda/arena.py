@@ -1,0 +1,166 @@
+"""One problem on one GPU, for one candidate; see `evaluator.referee.arena.Arena`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from archives.evaluation import Status
+from evaluator.gate import Gate
+from evaluator.referee.checking import Accuracy, Wanted, check_sets, mismatch_of_form
+from evaluator.referee.correctness import judge
+from evaluator.referee.cuda.candidate import CudaCandidate, CudaOutputs
+from evaluator.referee.cuda.monitor import Monitor
+from evaluator.referee.cuda.session import CudaCheckSet, CudaSession
+from evaluator.referee.cuda.stopwatch import CudaStopwatch
+from evaluator.referee.deadlines import Deadlines
+from evaluator.referee.device import CoreSets
+from evaluator.referee.failure import CandidateFailed
+from evaluator.referee.spawner import Spawner, WorkerPlan
+
+__all__ = ["CudaArena", "CudaBench"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CudaBench:
+    """What every evaluation on a GPU shares.
+
+    Attributes:
+        cores: Who runs where.
+        gate: The GPU's timing gate.
+        deadlines: How long each step may take.
+        candidate_bytes: Host memory of one candidate.
+        spawner: Forks workers.
+        monitor: Tells whether the GPU is being slowed; None: nothing does.
+    """
+
+    cores: CoreSets
+    gate: Gate
+    deadlines: Deadlines
+    candidate_bytes: int
+    spawner: Spawner
+    monitor: Monitor | None = None
+
+
+class CudaArena:
+    """One problem on one GPU, for one candidate."""
+
+    one_process = True
+
+    def __init__(
+        self, bench: CudaBench, session: CudaSession, sets: Sequence[CudaCheckSet]
+    ) -> None:
+        """Prepare it.
+
+        Args:
+            bench: Cores, gate and processes.
+            session: The problem.
+            sets: Check sets, drawn after the source was frozen or unknown to its author.
+        """
+        self.gate: Gate = bench.gate
+        self._bench = bench
+        self._session = session
+        self._sets = sets
+
+    def build_folder(self) -> Path:
+        """Make a private folder for build artefacts."""
+        return self._bench.spawner.build_folder()
+
+    def process(self, build: Path, *, timed: bool) -> CudaCandidate:
+        """Start a process; one that is to be timed only reads what was built."""
+        bench = self._bench
+        plan = WorkerPlan(
+            role="cuda_candidate",
+            cpus=bench.cores.timed if timed else bench.cores.other,
+            threads=1,
+            memory_bytes=bench.candidate_bytes,
+            build=build,
+            build_writable=True,
+        )
+        return CudaCandidate(self._session, bench.spawner, plan, bench.deadlines)
+
+    def check(self, process: CudaCandidate, index: int) -> Accuracy:
+        """Check one configuration on every set."""
+
+        def judge_set(one: CudaCheckSet, accuracy: Accuracy) -> CandidateFailed | None:
+            return self._judge(process, index, one, accuracy)
+
+        def load_weights() -> bool:
+            with self._session.weights_lock:
+                return process.load_weights(index)
+
+        return check_sets(
+            self._sets,
+            judge_set,
+            load_weights if self._session.has_state else None,
+            process.require_inputs_unchanged,
+        )
+
+    def load_hidden(self, process: CudaCandidate, index: int) -> None:
+        """Let a configuration load the hidden weights, where the problem has any."""
+        if self._session.has_state:
+            with self._session.weights_lock:
+                process.load_weights(index)
+
+    @contextmanager
+    def weights(self, *, hidden: bool) -> Iterator[None]:
+        """Let the reference compute with the weights that the candidate has."""
+        if hidden:
+            yield
+            return
+        with self._session.weights_lock:
+            self._session.publish_weights(hidden=False)
+            try:
+                yield
+            finally:
+                self._session.publish_weights(hidden=True)
+
+    def watch(self, process: CudaCandidate) -> CudaStopwatch:
+        """Make a clock; the process moves to the cores of what is timed."""
+        process.worker.pin(self._bench.cores.timed)
+        return CudaStopwatch(self._session, process, self._bench.monitor)
+
+    def census(self, process: CudaCandidate, index: int, calls: int) -> dict[str, Any]:
+        """Ask for facts about a configuration's kernels, on what its room holds."""
+        with self.gate.shared():
+            return process.census(index, self._session.reference.numbers, calls)
+
+    def _judge(
+        self, process: CudaCandidate, index: int, one: CudaCheckSet, accuracy: Accuracy
+    ) -> CandidateFailed | None:
+        """Call a candidate on a set, and compare what it returned where that lies."""
+        where = f"inputs {one.plan.variant!r}: "
+        reference = self._session.reference
+        with self.gate.shared():
+            numbers = reference.show(process.check_room, one.number)
+            outputs = process.call(index, numbers)
+            process.stop()
+            if not reference.shown_unchanged(process.check_room, one.number):
+                log = "forward wrote to its inputs: write to a tensor of its own instead."
+                return CandidateFailed(Status.MUTATED_INPUT, "mutated_input", log)
+            failure = self._compare(process, one, outputs, accuracy)
+        if failure is not None:
+            return CandidateFailed(failure.status, failure.reason, where + failure.log)
+        return None
+
+    def _compare(
+        self, process: CudaCandidate, one: CudaCheckSet, outputs: CudaOutputs, accuracy: Accuracy
+    ) -> CandidateFailed | None:
+        opened = self._session.opened
+        wanted = Wanted(outputs=opened.outputs, is_tuple=opened.returns_tuple)
+        shown = outputs if outputs.readable else process.ship(None)
+        failure = mismatch_of_form(
+            shown.specs, shown.overlapping, is_tuple=shown.is_tuple, wanted=wanted
+        )
+        if failure is not None:
+            return failure
+        deviations = self._session.reference.compare(one.number, shown.exported)
+        for deviation, bound in zip(deviations, one.bounds, strict=True):
+            found = judge(deviation, bound)
+            if found is not None:
+                return CandidateFailed(found.status, found.reason, found.log)
+            accuracy.note(deviation.rms, bound.rms)
+        return None

@@ -1,0 +1,271 @@
+"""A candidate's process on a GPU as the referee sees it: requests in, claims out."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from time import perf_counter
+from typing import Any
+
+from archives.evaluation import Status
+from evaluator.processes import descendants, folder_bytes
+from evaluator.referee.candidate_process import (
+    EXIT_PATIENCE_S,
+    MAX_BUILD_BYTES,
+    forged,
+    over_memory,
+    overlaps,
+)
+from evaluator.referee.cuda.reference import SETTLING_S, Numbers, Room
+from evaluator.referee.cuda.session import CudaSession
+from evaluator.referee.deadlines import Deadlines
+from evaluator.referee.failure import CandidateFailed, failure_of_exit, failure_of_reply
+from evaluator.referee.spawner import Spawner, Worker, WorkerPlan
+from evaluator.wire import ChannelClosed, FrameError, ValueSpec
+from problems.errors import WorkerDied, WorkerTimeout
+
+__all__ = ["CudaCandidate", "CudaOutputs", "Leg"]
+
+CHECK_ROOM = "check"
+TIMED_ROOM = "timed"
+_HANDLE_DIGITS = frozenset("0123456789abcdef")
+
+
+class CudaOutputs:
+    """What a candidate says that it returned from one call.
+
+    Attributes:
+        specs: Shapes, dtypes and strides.
+        overlapping: Whether each tensor shares memory between its own elements.
+        is_tuple: Whether the model returned a tuple.
+        exported: Where the reference's process finds each tensor.
+        readable: Whether all of them can be found.
+    """
+
+    def __init__(self, reply: object) -> None:
+        try:
+            assert isinstance(reply, dict)
+            data = reply["outputs"]
+            self.specs = [ValueSpec.from_json(item) for item in data]
+            self.exported = [
+                {**spec.to_json(), "handle": str(item["handle"])}
+                for spec, item in zip(self.specs, data, strict=True)
+            ]
+        except (AssertionError, KeyError, TypeError, ValueError, FrameError) as error:
+            raise forged(f"the description of the outputs is malformed: {error}") from error
+        self.is_tuple = reply.get("tuple") is True
+        self.overlapping = [overlaps(spec.shape, list(spec.stride)) for spec in self.specs]
+        self.readable = all(
+            spec.numel == 0 or _is_handle(item["handle"])
+            for spec, item in zip(self.specs, self.exported, strict=True)
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leg:
+    """A leg of a candidate.
+
+    Attributes:
+        events_ms: What its events say that all calls took.
+        wall_ms: The referee's wall.
+        calls: What each call returned.
+    """
+
+    events_ms: float
+    wall_ms: float
+    calls: list[CudaOutputs]
+
+
+class CudaCandidate:
+    """One process in which a candidate's configurations run."""
+
+    def __init__(
+        self, session: CudaSession, spawner: Spawner, plan: WorkerPlan, deadlines: Deadlines
+    ) -> None:
+        """Fork it, let it create its context, and give it a room for one input set.
+
+        Args:
+            session: The problem.
+            spawner: Forks and ends it.
+            plan: Its cores, threads, memory limit and build folder.
+            deadlines: What each request may take.
+        """
+        self._session = session
+        self._deadlines = deadlines
+        self._build = plan.build if plan.build_writable else None
+        self._rooms: dict[str, Room] = {}
+        self._worker: Worker = spawner.spawn(replace(plan, memory=(session.state,)))
+        try:
+            self.give_room(CHECK_ROOM, 1)
+        except CandidateFailed as failure:
+            # Nothing of the candidate was loaded yet.
+            self.end()
+            raise WorkerDied(f"a process got no context on the GPU: {failure.log}") from failure
+
+    @property
+    def isolation(self) -> str:
+        """Protections that hold for it."""
+        return self._worker.isolation
+
+    @property
+    def alive(self) -> bool:
+        """Whether it can be asked anything still."""
+        return not self._worker.ended
+
+    @property
+    def worker(self) -> Worker:
+        """Its process."""
+        return self._worker
+
+    def give_room(self, name: str, sets: int) -> Room:
+        """Give it a room for some sets, unless it has one of that name."""
+        if name not in self._rooms:
+            room = self._rooms[name] = self._session.reference.room(sets)
+            fields = {"room": name, "handle": room.handle, "offset": room.offset}
+            self._ask("attach", self._deadlines.build_s, Status.RUNTIME_ERROR, **fields)
+        return self._rooms[name]
+
+    def open(self, index: int, source: str) -> None:
+        """Build and construct a configuration, and compile what its first call would compile.
+
+        Args:
+            index: Its number in later requests.
+            source: Text of the module, the configuration written in.
+        """
+        opened = self._session.opened
+        self._ask(
+            "open",
+            self._deadlines.build_s,
+            Status.BUILD_ERROR,
+            index=index,
+            source=source,
+            init=opened.init,
+            inputs=[spec.to_json() for spec in opened.inputs],
+            state=[spec.to_json() for spec in opened.state],
+            outputs=[spec.to_json() for spec in opened.outputs],
+            seed=self._session.construction_seed,
+            numbers=list(self._session.reference.numbers),
+        )
+        if self._build is not None and folder_bytes(self._build) > MAX_BUILD_BYTES:
+            log = f"the build folder holds over {MAX_BUILD_BYTES} bytes: write less."
+            raise CandidateFailed(Status.BUILD_ERROR, "build_too_large", log)
+
+    def load_weights(self, index: int) -> bool:
+        """Load the published weights; False where parameters do not match the reference's."""
+        reply = self._ask("weights", self._deadlines.call_s, Status.RUNTIME_ERROR, index=index)
+        return reply.get("loaded") is True
+
+    @property
+    def check_room(self) -> Room:
+        """Where check sets are copied for it."""
+        return self._rooms[CHECK_ROOM]
+
+    def call(self, index: int, numbers: Numbers) -> CudaOutputs:
+        """Run one call on the set in its room, free memory poisoned before."""
+        deadline = self._deadlines.of_calls(1, self._session.alone_ms)
+        fields = {"index": index, "numbers": list(numbers)}
+        return CudaOutputs(self._ask("call", deadline, Status.RUNTIME_ERROR, **fields))
+
+    def leg(self, index: int, room: str, numbers: Sequence[Numbers]) -> Leg:
+        """Time one call for each set in a room; the process is halted before and after."""
+        deadline = self._deadlines.of_calls(len(numbers), self._session.alone_ms)
+        self._worker.stop()
+        time.sleep(SETTLING_S)
+        start = perf_counter()
+        reply = self._ask(
+            "leg",
+            deadline,
+            Status.RUNTIME_ERROR,
+            index=index,
+            room=room,
+            numbers=[list(one) for one in numbers],
+        )
+        wall_ms = 1000 * (perf_counter() - start)
+        self._worker.stop()
+        times = _times(reply, len(numbers))
+        calls = [CudaOutputs(item) for item in _calls(reply, len(numbers))]
+        return Leg(events_ms=sum(times), wall_ms=wall_ms, calls=calls)
+
+    def ship(self, call: int | None) -> CudaOutputs:
+        """Let it copy the outputs of a call of its last leg, or of its last call alone."""
+        deadline = self._deadlines.of_calls(1, self._session.alone_ms)
+        return CudaOutputs(self._ask("ship", deadline, Status.RUNTIME_ERROR, call=call))
+
+    def census(self, index: int, numbers: Numbers, calls: int) -> dict[str, Any]:
+        """Ask for facts about its kernels; believed only as descriptors, never for a verdict."""
+        deadline = self._deadlines.build_s
+        fields = {"index": index, "numbers": list(numbers), "calls": calls}
+        return self._ask("census", deadline, Status.RUNTIME_ERROR, **fields)
+
+    def require_inputs_unchanged(self) -> None:
+        """Nothing is left to be done: each call's inputs were compared after it."""
+
+    def require_idle(self) -> None:
+        """Fail a candidate that left processes behind."""
+        if len(descendants(self._worker.pid)) > 1:
+            log = "the candidate left a process running: end every process before returning."
+            raise CandidateFailed(Status.TIMING_MISMATCH, "background_process", log)
+
+    def stop(self) -> None:
+        """Halt it until it is asked something again."""
+        self._worker.stop()
+
+    def resume(self) -> None:
+        """Let it go on."""
+        self._worker.resume()
+
+    def end(self) -> None:
+        """End it with everything it started, and free its rooms."""
+        self._worker.end()
+        rooms, self._rooms = list(self._rooms.values()), {}
+        self._session.reference.clear(rooms)
+
+    def _ask(self, op: str, timeout_s: float, status: Status, **fields: object) -> dict[str, Any]:
+        self._worker.resume()
+        try:
+            reply = self._worker.request(op, timeout_s, **fields)
+        except WorkerTimeout as error:
+            self._worker.end()
+            if self._worker.over_memory:
+                raise over_memory() from error
+            log = f"the candidate took over {timeout_s:.0f} s in step {op!r}: it may hang."
+            raise CandidateFailed(Status.TIMEOUT, f"timeout_in_{op}", log) from error
+        except ChannelClosed as error:
+            code = self._worker.end(patience_s=EXIT_PATIENCE_S)
+            if self._worker.over_memory:
+                raise over_memory() from error
+            raise failure_of_exit(code) from error
+        except FrameError as error:
+            self._worker.end()
+            raise forged(str(error)) from error
+        if not reply["ok"]:
+            failure = failure_of_reply(reply, status)
+            if failure.reason == "cuda_error":
+                # After such an error a context computes nothing any more.
+                self._worker.end()
+            raise failure
+        return reply
+
+
+def _is_handle(text: str) -> bool:
+    return len(text) == 128 and set(text) <= _HANDLE_DIGITS
+
+
+def _times(reply: Mapping[str, Any], calls: int) -> list[float]:
+    times = reply.get("times_ms")
+    if (
+        not isinstance(times, list)
+        or len(times) != calls
+        or any(type(t) is not float or not math.isfinite(t) or t < 0 for t in times)
+    ):
+        raise forged("the times of a leg are malformed")
+    return times
+
+
+def _calls(reply: Mapping[str, Any], calls: int) -> list[object]:
+    found = reply.get("calls")
+    if not isinstance(found, list) or len(found) != calls:
+        raise forged("the outputs of a leg are malformed")
+    return found

@@ -1,0 +1,200 @@
+"""Requests to the reference worker on a GPU: one at a time, whichever thread asks."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any
+
+from archives.evaluation import Status
+from evaluator.referee.correctness import Deviation
+from evaluator.referee.failure import CandidateFailed
+from evaluator.referee.indices import Pointer
+from evaluator.referee.reference import OpenedProblem, ReferenceWorker
+from evaluator.referee.spawner import Worker
+from evaluator.wire import decode_value
+from problems.problem import Problem
+
+__all__ = ["SETTLING_S", "CudaReference", "Numbers", "Room"]
+
+SETTLING_S = 0.001
+"""Pause of the device before each leg: whoever came right after other work was 1 % slower."""
+
+Numbers = Sequence[object]
+"""The plain numbers among a set's inputs, encoded; None in place of tensors."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Room:
+    """Memory of the reference's process in which one candidate is given copies of inputs.
+
+    Attributes:
+        number: Its number in requests.
+        handle: What a candidate's process opens it by.
+        offset: Where in the allocation it begins, in bytes.
+    """
+
+    number: int
+    handle: str
+    offset: int
+
+
+class CudaReference:
+    """A reference worker on a GPU, which several threads may ask.
+
+    Attributes:
+        worker: Its process.
+        numbers: Plain numbers of some input set, for rehearsals.
+    """
+
+    def __init__(self, requests: ReferenceWorker) -> None:
+        self.worker: Worker = requests.worker
+        self.numbers: Numbers = ()
+        self._requests = requests
+        self._lock = threading.Lock()
+        self._room_numbers = itertools.count()
+
+    def open(self, problem: Problem, seed: int, pointers: Mapping[int, Pointer]) -> OpenedProblem:
+        """Load the problem's module, construct its model and move it to the device.
+
+        Args:
+            problem: The problem.
+            seed: torch's seed for the construction; candidates construct under the same.
+            pointers: Outputs that are indices into an input, by number.
+        """
+        reply = self._ask(
+            "open",
+            seed=seed,
+            source=problem.source,
+            precision=problem.precision,
+            domains=[{"kind": d.kind.value, "upper": d.upper} for d in problem.domains],
+            pointers=[[n, p.input_number, p.dimension] for n, p in pointers.items()],
+        )
+        self.numbers = reply["numbers"]
+        return OpenedProblem(reply)
+
+    def weights(self, seed: int | None) -> None:
+        """Publish parameters and buffers: redrawn, or as constructed for None."""
+        self._ask("weights", seed=seed)
+
+    def draw(self, number: int, seed: int, variant: str) -> None:
+        """Draw a check set."""
+        self._ask("draw", number=number, seed=seed, variant=variant)
+
+    def expect(self, number: int) -> tuple[list[Deviation], list[float]]:
+        """Compute what a set should give: the reference's own errors, and the outputs' means."""
+        reply = self._ask("expect", number=number)
+        means = [float(decode_value(mean)) for mean in reply["means"]]
+        return _deviations(reply["deviations"]), means
+
+    def nulls(
+        self, number: int, constants: Sequence[Sequence[float]], enough: Sequence[float]
+    ) -> list[dict[str, Deviation]]:
+        """Measure, for each output, what would come close without computing anything.
+
+        Args:
+            number: Of the set.
+            constants: For each output, values that might do in place of all its elements.
+            enough: For each output the rms error beyond which nothing passes.
+        """
+        numbered = [list(enumerate(values)) for values in constants]
+        reply = self._ask("nulls", number=number, constants=numbered, enough=list(enough))
+        return [
+            {name: _deviation(data) for name, data in found.items()} for found in reply["found"]
+        ]
+
+    def room(self, sets: int) -> Room:
+        """Allocate a room for some input sets."""
+        number = next(self._room_numbers)
+        reply = self._ask("room", room=number, sets=sets)
+        return Room(number=number, handle=str(reply["handle"]), offset=int(reply["offset"]))
+
+    def clear(self, rooms: Sequence[Room]) -> None:
+        """Free rooms whose candidate has ended."""
+        if rooms and not self.worker.ended:
+            self._ask("clear", rooms=[room.number for room in rooms])
+
+    def show(self, room: Room, number: int) -> Numbers:
+        """Copy a check set into a room; return its plain numbers."""
+        numbers: Numbers = self._ask("show", room=room.number, number=number)["numbers"]
+        return numbers
+
+    def shown_unchanged(self, room: Room, number: int) -> bool:
+        """Tell whether a room still holds the check set that was copied there."""
+        return bool(self._ask("shown", room=room.number, number=number)["unchanged"])
+
+    def compare(self, number: int, outputs: Sequence[Mapping[str, Any]]) -> list[Deviation]:
+        """Measure a candidate's outputs on a check set where they lie."""
+        return _readable(self._ask("compare", number=number, outputs=list(outputs)))
+
+    def stock(self, seed: int, sets: int) -> None:
+        """Prepare what timed sets are mixed from."""
+        self._ask("stock", seed=seed, sets=sets)
+
+    def mix(self, calls: int, seed: int, room: Room | None) -> list[Numbers]:
+        """Fill timed sets, and copies of them in a room; return the plain numbers of each."""
+        number = None if room is None else room.number
+        numbers: list[Numbers] = self._ask("mix", calls=calls, seed=seed, room=number)["numbers"]
+        return numbers
+
+    def mixed_unchanged(self, room: Room, calls: int) -> bool:
+        """Tell whether a room still holds the timed sets that were copied there."""
+        return bool(self._ask("mixed", room=room.number, calls=calls)["unchanged"])
+
+    def leg(self, calls: int) -> tuple[float, float]:
+        """Call the reference on timed sets, waking up from a halt as a candidate does.
+
+        Returns:
+            The ms that its events saw in all calls, and the wall in ms.
+        """
+        with self._lock:
+            self.worker.stop()
+            time.sleep(SETTLING_S)
+            start = perf_counter()
+            reply = self._requests.ask("leg", calls=calls)
+            wall_ms = 1000 * (perf_counter() - start)
+        return sum(float(time_ms) for time_ms in reply["times_ms"]), wall_ms
+
+    def compare_timed(self, call: int, outputs: Sequence[Mapping[str, Any]]) -> list[Deviation]:
+        """Measure a candidate's outputs of a timed call against those of the last leg."""
+        return _readable(self._ask("compare_timed", call=call, outputs=list(outputs)))
+
+    def trim(self) -> None:
+        """Give cached memory back, so that outputs of legs get theirs as a candidate's do."""
+        self._ask("trim")
+
+    def rest(self) -> None:
+        """Give back what is not needed before the next candidate."""
+        self._ask("rest")
+
+    def end(self) -> None:
+        """End its process."""
+        self.worker.end()
+
+    def _ask(self, op: str, **fields: object) -> dict[str, Any]:
+        with self._lock:
+            return self._requests.ask(op, **fields)
+
+
+def _readable(reply: Mapping[str, Any]) -> list[Deviation]:
+    """Read what a comparison found.
+
+    Raises:
+        CandidateFailed: The outputs are not where the candidate says.
+    """
+    if reply["deviations"] is None:
+        log = f"an output cannot be read where it is said to lie ({reply['log']})."
+        raise CandidateFailed(Status.CRASHED, "unreadable_output", log)
+    return _deviations(reply["deviations"])
+
+
+def _deviations(data: Sequence[object]) -> list[Deviation]:
+    return [_deviation(item) for item in data]
+
+
+def _deviation(data: object) -> Deviation:
+    return Deviation(**decode_value(data))

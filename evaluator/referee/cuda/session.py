@@ -1,0 +1,269 @@
+"""One problem on one GPU: its reference worker, its secret inputs, what they should give."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from statistics import median
+
+import numpy as np
+
+from evaluator.referee.correctness import Bound, Deviation, bound_of, judge
+from evaluator.referee.cuda.memory import CudaPlan, require_fit
+from evaluator.referee.cuda.reference import CudaReference, Numbers, Room
+from evaluator.referee.deadlines import Deadlines
+from evaluator.referee.footprint import largest_intermediate
+from evaluator.referee.indices import pointers
+from evaluator.referee.inputs import CHECK_PLAN, PlannedSet, secret_seed
+from evaluator.referee.reference import ReferenceWorker
+from evaluator.referee.shared_memory import SharedMemory
+from evaluator.referee.spawner import Spawner, WorkerPlan
+from evaluator.referee.votes import require_vote
+from evaluator.wire import ALIGNMENT_BYTES, layout
+from problems.graph import OperatorGraph
+from problems.problem import Problem
+
+__all__ = ["CudaCheckSet", "CudaSession"]
+
+STOCK_SETS = 4
+ALONE_LEGS = 5
+WARM_UP_MS = 25.0
+TIMED_SLACK = 2.0
+"""Timed contents are compared with the float32 reference, whose error adds to the candidate's."""
+MAX_FREE_SHARE = 0.1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CudaCheckSet:
+    """One input set; its contents and what it should give are in the reference's process.
+
+    Attributes:
+        plan: What it is.
+        number: By which the reference knows it.
+        bounds: The error permitted for each output.
+        voids: For each output, what would pass without computing anything, or None.
+    """
+
+    plan: PlannedSet
+    number: int
+    bounds: tuple[Bound, ...]
+    voids: tuple[str | None, ...]
+
+
+class CudaSession:
+    """A problem that candidates are judged on; its device work needs a share of the gate."""
+
+    def __init__(
+        self,
+        problem: Problem,
+        graph: OperatorGraph | None,
+        spawner: Spawner,
+        plan: WorkerPlan,
+        deadlines: Deadlines,
+        memory_bytes: int,
+    ) -> None:
+        """Open the problem: start its reference worker and draw its sets.
+
+        Args:
+            problem: The problem.
+            graph: Its operator graph; None where it cannot be traced.
+            spawner: Forks its worker.
+            plan: How the worker is to run.
+            deadlines: How long each step may take.
+            memory_bytes: All of the GPU's memory.
+
+        Raises:
+            ProblemError: It does not load or run, does not fit in memory, or cannot be judged.
+            EvaluatorError: The reference worker could not be started or ended.
+        """
+        self.problem = problem
+        self.construction_seed = secret_seed()
+        self.evaluations = 0
+        self.checks_lock = threading.Lock()
+        self.verification_lock = threading.Lock()
+        self.weights_lock = threading.Lock()
+        self.bounds: dict[str, tuple[Bound, ...]] = {}
+        self.alone_ms = 0.0
+        self.state = SharedMemory("state")
+        self._rng = np.random.default_rng(secret_seed())
+        self._hidden_seed = secret_seed()
+        worker = spawner.spawn(replace(plan, memory=(self.state,)))
+        self.reference = CudaReference(ReferenceWorker(worker, problem, deadlines))
+        with self.closing_on_error():
+            self._open(graph, memory_bytes)
+
+    @property
+    def num_bytes(self) -> int:
+        """Memory of the GPU that the session keeps."""
+        return self.memory.session_bytes
+
+    @property
+    def has_state(self) -> bool:
+        """Whether the problem has parameters or buffers."""
+        return bool(self.opened.state)
+
+    def publish_weights(self, *, hidden: bool) -> None:
+        """Set the weights as constructed, or the hidden ones; to be called with `weights_lock`."""
+        if self.opened.state:
+            self.reference.weights(self._hidden_seed if hidden else None)
+
+    def draw_checks(self, *, verification: bool = False) -> tuple[CudaCheckSet, ...]:
+        """Draw fresh check sets side by side; the hidden weights stay published."""
+        first = len(CHECK_PLAN) if verification else 0
+        found: list[tuple[list[Deviation], list[float]]] = []
+        with self.weights_lock:
+            self.publish_weights(hidden=False)
+            for number, planned in enumerate(CHECK_PLAN, start=first):
+                if planned.hidden_weights:
+                    self.publish_weights(hidden=True)
+                found.append(self._draw(planned, number))
+        bounds = self._bounds([deviations for deviations, _ in found])
+        if not verification:
+            self.bounds = bounds
+        means = [mean for _, mean in found]
+        return tuple(
+            self._with_voids(
+                first + at, planned, bounds, means[:at] + means[at + 1 :], found[at][0]
+            )
+            for at, planned in enumerate(CHECK_PLAN)
+        )
+
+    def draw_in_turn(self, at: int) -> CudaCheckSet:
+        """Draw one check set of the plan anew, in place of the last one."""
+        planned = CHECK_PLAN[at]
+        deviations, _ = self._draw_alone(planned)
+        bounds = self.bounds[planned.variant]
+        return CudaCheckSet(plan=planned, number=0, bounds=bounds, voids=(None,) * len(deviations))
+
+    def survey(self) -> tuple[CudaCheckSet, ...]:
+        """Draw all check sets in turn, twice: for their bounds, then for their votes."""
+        first = [self._draw_alone(planned) for planned in CHECK_PLAN]
+        self.bounds = self._bounds([deviations for deviations, _ in first])
+        means = [mean for _, mean in first]
+        checks = []
+        for at, planned in enumerate(CHECK_PLAN):
+            deviations, _ = self._draw_alone(planned)
+            others = means[:at] + means[at + 1 :]
+            checks.append(self._with_voids(0, planned, self.bounds, others, deviations))
+        return tuple(checks)
+
+    def timed_bounds(self) -> tuple[Bound, ...]:
+        """Return the errors permitted of timed outputs, against the own-precision reference."""
+        own = self.bounds["own"]
+        return tuple(Bound(rms=TIMED_SLACK * b.rms, peak=TIMED_SLACK * b.peak) for b in own)
+
+    def mix(self, calls: int, room: Room | None) -> list[Numbers]:
+        """Fill timed sets with contents that nobody has seen, and copies of them in a room."""
+        return self.reference.mix(calls, secret_seed(), room)
+
+    def choose(self, count: int) -> int:
+        """Choose a number from 0 to count - 1, so that nobody can foresee it."""
+        return int(self._rng.integers(count))
+
+    def leg(self, calls: int) -> tuple[float, float]:
+        """Time a leg of the reference on the sets mixed last.
+
+        Returns:
+            The ms per call by its events, and what of the wall of the leg was not in its calls.
+        """
+        events_ms, wall_ms = self.reference.leg(calls)
+        return events_ms / calls, wall_ms - events_ms
+
+    def settle(self) -> None:
+        """Measure the reference alone; under the timing gate."""
+        calls = min(self.memory.num_timed, 2)
+        self.mix(calls, None)
+        busy_ms = 0.0
+        while busy_ms < WARM_UP_MS:
+            busy_ms += max(self.leg(calls)[0] * calls, 0.1)
+        self.alone_ms = median(self.leg(calls)[0] for _ in range(ALONE_LEGS))
+
+    def rest(self) -> None:
+        """Give back what is not needed before the next candidate, where that is much."""
+        if self.memory.in_turn:
+            self.reference.rest()
+
+    @contextmanager
+    def closing_on_error(self) -> Iterator[None]:
+        """Close the session where the block fails."""
+        try:
+            yield
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """End the worker and give the memory back."""
+        self.reference.end()
+        self.state.close()
+
+    def _open(self, graph: OperatorGraph | None, memory_bytes: int) -> None:
+        pointing = {} if graph is None else pointers(graph)
+        self.opened = self.reference.open(self.problem, self.construction_seed, pointing)
+        self.memory = CudaPlan.of(self.opened.inputs, self.opened.outputs, memory_bytes)
+        largest = 0 if graph is None else largest_intermediate(graph)
+        require_fit(self.problem.label, self.memory, largest, memory_bytes)
+        self.state.resize(max(layout(self.opened.state)[1], ALIGNMENT_BYTES))
+        if self.has_state:
+            self.reference.weights(None)
+            self.state.seal_writers()
+        else:
+            self.state.seal()
+        if not self.memory.in_turn:
+            self.reference.stock(secret_seed(), STOCK_SETS)
+        self.checks = self.survey() if self.memory.in_turn else self.draw_checks()
+        require_vote(self.problem.label, [check.voids for check in self.checks])
+
+    def _draw(self, planned: PlannedSet, number: int) -> tuple[list[Deviation], list[float]]:
+        self.reference.draw(number, secret_seed(), planned.variant)
+        return self.reference.expect(number)
+
+    def _draw_alone(self, planned: PlannedSet) -> tuple[list[Deviation], list[float]]:
+        """Draw a set into the one place; the hidden weights stay published afterwards."""
+        with self.weights_lock:
+            if not planned.hidden_weights:
+                self.publish_weights(hidden=False)
+            drawn = self._draw(planned, 0)
+            if not planned.hidden_weights:
+                self.publish_weights(hidden=True)
+        return drawn
+
+    def _bounds(self, deviations: list[list[Deviation]]) -> dict[str, tuple[Bound, ...]]:
+        """The bounds of each distribution: from the reference's worst error over its sets."""
+        bounds = {}
+        for variant in {planned.variant for planned in CHECK_PLAN}:
+            pairs = zip(CHECK_PLAN, deviations, strict=True)
+            sets = [one for planned, one in pairs if planned.variant == variant]
+            bounds[variant] = tuple(
+                bound_of(owns, spec.dtype)
+                for spec, owns in zip(self.opened.outputs, zip(*sets, strict=True), strict=True)
+            )
+        return bounds
+
+    def _with_voids(
+        self,
+        number: int,
+        planned: PlannedSet,
+        bounds: dict[str, tuple[Bound, ...]],
+        other_means: list[list[float]],
+        deviations: list[Deviation],
+    ) -> CudaCheckSet:
+        """A set with what would pass on it without computing anything."""
+        own = bounds[planned.variant]
+        constants = [list(values) for values in zip(*other_means, strict=True)]
+        nulls = self.reference.nulls(number, constants, [bound.rms for bound in own])
+        voids = tuple(
+            "overflow" if known.free > MAX_FREE_SHARE else _passing(found, bound)
+            for found, bound, known in zip(nulls, own, deviations, strict=True)
+        )
+        return CudaCheckSet(plan=planned, number=number, bounds=own, voids=voids)
+
+
+def _passing(found: dict[str, Deviation], bound: Bound) -> str | None:
+    """Name what passes, or None."""
+    for name, deviation in found.items():
+        if judge(deviation, bound) is None:
+            return "constant" if name.startswith("constant") else name
+    return None

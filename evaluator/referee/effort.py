@@ -1,0 +1,30 @@
+"""How much is measured, for a search and for a verification."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["SEARCH_EFFORT", "VERIFY_EFFORT", "VERIFY_PROCESSES", "Effort"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Effort:
+    """How much is measured.
+
+    Attributes:
+        blocks: ABBA blocks in one round.
+        rounds: Rounds at most: another follows where the first leaves too much in doubt.
+        hopeless_blocks: Blocks after which a candidate is left alone that is much slower than the
+            reference in each of them.
+        max_width: Upper over lower bound of the interval beyond which there is no verdict.
+    """
+
+    blocks: int
+    rounds: int
+    hopeless_blocks: int
+    max_width: float
+
+
+SEARCH_EFFORT = Effort(blocks=5, rounds=2, hopeless_blocks=3, max_width=1.6)
+VERIFY_EFFORT = Effort(blocks=20, rounds=2, hopeless_blocks=5, max_width=1.25)
+VERIFY_PROCESSES = 3

@@ -1,0 +1,82 @@
+"""The half of a referee that depends on what it measures on."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from typing import Protocol
+
+from archives.evaluation import DeviceFingerprint
+from evaluator.evaluator import EvaluationRequest
+from evaluator.referee.spawner import Spawner, WorkerPlan
+from evaluator.referee.timing import Ratio
+from evaluator.referee.verdict import Findings
+from problems.graph import OperatorGraph
+from problems.problem import Problem
+
+__all__ = ["Grapher", "Station"]
+
+
+class Grapher(Protocol):
+    """Traces problems."""
+
+    def graph(self, problem: Problem) -> OperatorGraph:
+        """Trace a problem's reference; see `Referee.graph`."""
+        ...
+
+
+class Station(Protocol):
+    """A device with the problems that are open on it; see `evaluator.referee.cpu`.
+
+    Attributes:
+        spawner: Forks its workers.
+        referee_version: Version of its protocol.
+        in_flight: Requests worth having outstanding.
+    """
+
+    spawner: Spawner
+    referee_version: str
+    in_flight: int
+
+    @property
+    def device(self) -> DeviceFingerprint:
+        """What it measures on."""
+        ...
+
+    @property
+    def memory_bytes(self) -> int:
+        """Memory that one problem may take."""
+        ...
+
+    @property
+    def trace_plan(self) -> WorkerPlan:
+        """How a worker that traces is to run."""
+        ...
+
+    @property
+    def problem_s(self) -> float:
+        """Seconds that a step of a problem's own code may take."""
+        ...
+
+    def caller(self) -> AbstractContextManager[None]:
+        """Let the calling thread run as one that judges, for the block."""
+        ...
+
+    def judge(
+        self, grapher: Grapher, request: EvaluationRequest, findings: Findings
+    ) -> tuple[Ratio, int]:
+        """Take a screened candidate up the ladder; see `ladder.climb`.
+
+        Raises:
+            CandidateFailed: A rung was not passed.
+            ProblemError: The problem cannot be opened.
+            EvaluatorError: A trusted process failed.
+        """
+        ...
+
+    def drop(self, problem: Problem) -> None:
+        """Close a problem whose reference worker has failed."""
+        ...
+
+    def close(self) -> None:
+        """Close every problem."""
+        ...

@@ -1,0 +1,1 @@
+"""Workers on an NVIDIA GPU."""

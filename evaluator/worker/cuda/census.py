@@ -1,0 +1,158 @@
+"""A census of a candidate's kernels on a GPU: how many, whose, and how they are built.
+
+Counted apart from every timing, with torch's profiler, in a pass of its own. A kernel is a
+library's where its name is one of torch's or of NVIDIA's libraries; all others are the
+candidate's own. What Triton compiled tells registers, shared memory and matrix instructions.
+
+Covered: honest programs, whose facts are descriptors and shown to people. Not covered: a program
+that lies about itself in its own process; no verdict rests on this.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from archives.evaluation import Reuse
+
+__all__ = ["Launch", "facts_of", "is_library", "take_census"]
+
+_LIBRARY_SHARE = 0.1
+"""From this share of the time on, a library's kernels are where reuse lives."""
+_LIBRARY = re.compile(
+    r"at::|at_cuda|c10::|cublas|cudnn|cutlass|cufft|cusparse|cub::|cub_|thrust|gemm|gemv|"
+    r"nvjet|xmma|implicit_convolve|wgrad|dgrad|fprop|winograd|flash_fwd|fmha|pytorch_|nccl|"
+    r"vectorized_elementwise|elementwise_kernel|softmax_warp|Memcpy|Memset|splitKreduce",
+)
+_TENSOR_CORE = re.compile(r"\b(wgmma|mma\.sync|tcgen05)\b")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launch:
+    """One kernel that ran.
+
+    Attributes:
+        name: Its name, demangled.
+        us: Time on the device.
+        blocks: Programs (thread blocks) in its grid; 0 where unknown.
+    """
+
+    name: str
+    us: float
+    blocks: int = 0
+
+
+def is_library(name: str, own_names: frozenset[str] = frozenset()) -> bool:
+    """Tell whether a kernel belongs to torch or to a library, by its name.
+
+    Args:
+        name: The kernel's.
+        own_names: Names of kernels that the candidate is known to have compiled.
+    """
+    return name not in own_names and _LIBRARY.search(name) is not None
+
+
+def take_census(
+    model: Callable[..., Any], arguments: Sequence[object], calls: int, folders: Sequence[str]
+) -> dict[str, Any]:
+    """Call a candidate under the profiler.
+
+    Args:
+        model: Built, and called before.
+        arguments: Inputs of one call.
+        calls: How many calls to watch.
+        folders: Where the candidate's build artefacts lie.
+
+    Returns:
+        The fields of `KernelFacts` that can be told; {} where the profiler does not attach.
+    """
+    launches = _profile(model, arguments, calls)
+    if not launches:
+        return {}
+    moved = sum(a.numel() * a.element_size() for a in arguments if isinstance(a, torch.Tensor))
+    outputs = model(*arguments)
+    items = outputs if isinstance(outputs, tuple | list) else [outputs]
+    moved += sum(i.numel() * i.element_size() for i in items if isinstance(i, torch.Tensor))
+    return facts_of(launches, calls, moved, _compiled(folders))
+
+
+def facts_of(
+    launches: Sequence[Launch], calls: int, moved_bytes: int, compiled: dict[str, dict[str, Any]]
+) -> dict[str, Any]:
+    """Derive facts from what ran.
+
+    Args:
+        launches: Kernels of all calls.
+        calls: How many calls these were.
+        moved_bytes: Bytes of inputs and outputs of one call.
+        compiled: What is known of kernels that the candidate compiled, by name: "shared" (bytes),
+            "tensor_core" (whether matrix instructions are used).
+    """
+    own_names = frozenset(compiled)
+    own = [launch for launch in launches if not is_library(launch.name, own_names)]
+    total_us = sum(launch.us for launch in launches)
+    share = sum(launch.us for launch in own) / total_us if total_us else 0.0
+    main = max(own, key=lambda launch: launch.us, default=None)
+    work = moved_bytes // main.blocks if main is not None and main.blocks else None
+    return {
+        "launches": max(1, round(len(launches) / calls)),
+        "own_kernel_share": share,
+        "reuse": _reuse(share, main, compiled),
+        "work": work,
+    }
+
+
+def _reuse(share: float, main: Launch | None, compiled: dict[str, dict[str, Any]]) -> Reuse | None:
+    if 1 - share >= _LIBRARY_SHARE:
+        return Reuse.LIBRARY
+    facts = compiled.get(main.name) if main is not None else None
+    if facts is None:
+        return None
+    if facts["tensor_core"]:
+        return Reuse.LIBRARY
+    return Reuse.CACHE if facts["shared"] else Reuse.REGISTERS
+
+
+def _profile(model: Callable[..., Any], arguments: Sequence[object], calls: int) -> list[Launch]:
+    from torch.profiler import ProfilerActivity, profile
+
+    torch.cuda.synchronize()
+    with profile(activities=[ProfilerActivity.CUDA]) as seen:
+        for _ in range(calls):
+            model(*arguments)
+        torch.cuda.synchronize()
+    path = Path("census.json")
+    seen.export_chrome_trace(str(path))
+    events = json.loads(path.read_text())["traceEvents"]
+    path.unlink()
+    return [_launch(event) for event in events if event.get("cat") == "kernel"]
+
+
+def _launch(event: dict[str, Any]) -> Launch:
+    blocks = 1
+    for size in event.get("args", {}).get("grid", (0,)):
+        blocks *= int(size)
+    return Launch(name=str(event["name"]), us=float(event.get("dur", 0.0)), blocks=blocks)
+
+
+def _compiled(folders: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """What Triton wrote down of the kernels it compiled into some folders."""
+    found: dict[str, dict[str, Any]] = {}
+    for folder in folders:
+        for path in Path(folder).rglob("*.json"):
+            if path.name.startswith("__grp__"):
+                continue
+            facts = json.loads(path.read_text())
+            if "shared" not in facts or "name" not in facts:
+                continue
+            code = path.with_suffix(".ptx")
+            text = code.read_text() if code.exists() else ""
+            tensor_core = _TENSOR_CORE.search(text) is not None
+            found[facts["name"]] = {"shared": facts["shared"], "tensor_core": tensor_core}
+    return found

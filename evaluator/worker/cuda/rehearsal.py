@@ -1,0 +1,45 @@
+"""A rehearsal: what is compiled at the first call is compiled before, and not launched.
+
+Triton compiles a kernel when it is first launched, which takes a hundred times as long as most
+calls. In a rehearsal its launches compile and do nothing else, so that building needs the CPU
+alone and does not keep others from the device. What comes out of a rehearsal is garbage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+__all__ = ["compile_errors", "rehearsing"]
+
+
+@contextmanager
+def rehearsing() -> Iterator[None]:
+    """Let Triton's kernels be compiled but not launched."""
+    from triton.runtime.autotuner import Autotuner
+    from triton.runtime.jit import JITFunction
+
+    launch, tune = JITFunction.run, Autotuner.run
+
+    def compile_only(self: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+        return launch(self, *args, **{**kwargs, "warmup": True})
+
+    def compile_all(self: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+        kwargs.pop("warmup", None)
+        return self.warmup(*args, **kwargs)
+
+    JITFunction.run = compile_only
+    Autotuner.run = compile_all
+    try:
+        yield
+    finally:
+        JITFunction.run, Autotuner.run = launch, tune
+
+
+def compile_errors() -> tuple[type[Exception], ...]:
+    """Return what Triton raises where a kernel cannot be compiled for the device."""
+    from triton.compiler.errors import CompilationError
+    from triton.runtime.errors import OutOfResources, PTXASError
+
+    return CompilationError, OutOfResources, PTXASError

@@ -1,0 +1,84 @@
+"""The sets that a leg is timed on: filled before each leg with contents never seen before."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from evaluator.worker.cuda.driver import Driver
+from evaluator.worker.cuda.rooms import Room
+from evaluator.worker.opened import OpenedProblem
+from evaluator.worker.stock import Reservoir
+
+__all__ = ["TimedSets", "dense"]
+
+
+class TimedSets:
+    """A room of the reference's own, laid out as a candidate's, so that both meet equal memory.
+
+    Args:
+        driver: The device.
+        opened: The problem.
+    """
+
+    def __init__(self, driver: Driver, opened: OpenedProblem) -> None:
+        self._driver = driver
+        self._opened = opened
+        self._room: Room | None = None
+        self._sets: list[list[object]] = []
+        self._reservoirs: list[Reservoir] = []
+
+    @property
+    def mixed(self) -> bool:
+        """Whether contents are mixed from a stock; else they are drawn."""
+        return bool(self._reservoirs)
+
+    def stock(self, seed: int, sets: int) -> None:
+        """Draw what contents are mixed from."""
+        draws = [self._opened.sample(seed + number) for number in range(sets)]
+        self._reservoirs = [
+            Reservoir([dense(draw[number]) for draw in draws], domain)
+            for number, domain in enumerate(self._opened.domains)
+        ]
+
+    def fill(self, calls: int, seed: int) -> Sequence[list[object]]:
+        """Fill that many sets, and return them."""
+        self._place(calls)
+        sets = self._sets[:calls]
+        if self.mixed:
+            generator = torch.Generator(self._opened.device).manual_seed(seed)
+            for values in sets:
+                for number, reservoir in enumerate(self._reservoirs):
+                    values[number] = reservoir.mix(values[number], generator)
+            return sets
+        for number, values in enumerate(sets):
+            for at, drawn in enumerate(self._opened.sample(seed + number)):
+                target = values[at]
+                if isinstance(drawn, torch.Tensor) and isinstance(target, torch.Tensor):
+                    target.copy_(drawn)
+                else:
+                    values[at] = drawn
+        return sets
+
+    def first(self, calls: int) -> Sequence[list[object]]:
+        """Return that many sets as they were filled last."""
+        return self._sets[:calls]
+
+    def release(self) -> None:
+        """Free the room; the stock stays."""
+        self._sets.clear()
+        if self._room is not None:
+            self._room.release()
+            self._room = None
+
+    def _place(self, calls: int) -> None:
+        if self._room is None or calls > self._room.places:
+            self.release()
+            self._room = Room(self._driver, self._opened.inputs, calls)
+            self._sets = [self._room.values(place) for place in range(calls)]
+
+
+def dense(value: object) -> object:
+    """Return a value, row-major where it is a tensor."""
+    return value.contiguous() if isinstance(value, torch.Tensor) else value

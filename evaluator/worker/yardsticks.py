@@ -1,0 +1,129 @@
+"""Measure torch's own times problem by problem, each in a process of its own.
+
+    python -P -m evaluator.worker.yardsticks
+
+Requests come as lines of JSON on standard input, and so do answers on standard output: one line
+for each row, then one that says how the process ended. Every problem gets a child that is forked
+after torch was imported and before a GPU was touched; what it breaks or hangs costs its own rows
+alone.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import sys
+import tempfile
+import time
+from importlib import import_module
+from typing import Any, BinaryIO
+
+__all__ = ["main"]
+
+_TAIL_BYTES = 400
+_FINISHED = b'{"finished": true}'
+"""A child's last line. The end of its pipe would not do: compilers it forked hold that open."""
+
+
+def main() -> None:
+    """Answer requests until standard input ends."""
+    answers = os.fdopen(os.dup(1), "wb", buffering=0)
+    # A problem may print; what it prints must not be taken for an answer.
+    os.dup2(2, 1)
+    # Once here, for all children.
+    import_module("torch")
+    import_module("torch._inductor.compile_fx")
+    cpus = sorted(os.sched_getaffinity(0))
+    for line in sys.stdin.buffer:
+        request = json.loads(line)
+        end = _serve(request, cpus, answers)
+        answers.write(json.dumps(end).encode() + b"\n")
+
+
+def _serve(request: dict[str, Any], cpus: list[int], answers: BinaryIO) -> dict[str, Any]:
+    """Fork a child for a request, pass its rows on, and say how it ended."""
+    source, sink = os.pipe()
+    with tempfile.TemporaryFile() as log:
+        pid = os.fork()
+        if pid == 0:
+            os.close(source)
+            _child(request, cpus, sink, log.fileno())
+        os.close(sink)
+        how = _pass_on(source, answers, time.monotonic() + request["deadline_s"])
+        os.close(source)
+        _kill_group(pid)
+        _, status = os.waitpid(pid, 0)
+        log.seek(max(log.seek(0, os.SEEK_END) - _TAIL_BYTES, 0))
+        tail = log.read().decode("utf-8", "replace").strip()
+    if how == "done":
+        return {"end": how, "detail": ""}
+    if how == "timeout":
+        return {"end": how, "detail": f"not done after {request['deadline_s']:g} s"}
+    code = os.waitstatus_to_exitcode(status)
+    died = f"signal {-code}" if code < 0 else f"exit code {code}"
+    return {"end": how, "detail": f"{died}: {tail.splitlines()[-1] if tail else 'no output'}"}
+
+
+def _pass_on(source: int, answers: BinaryIO, deadline: float) -> str:
+    """Copy a child's lines; return "done", "crashed" (it ended early) or "timeout"."""
+    rest = b""
+    while (left := deadline - time.monotonic()) > 0:
+        readable, _, _ = select.select([source], [], [], left)
+        if not readable:
+            break
+        data = os.read(source, 1 << 16)
+        if not data:
+            return "crashed"
+        # What a killed child was still writing is no line.
+        *lines, rest = (rest + data).split(b"\n")
+        for line in lines:
+            if line == _FINISHED:
+                return "done"
+            answers.write(line + b"\n")
+    return "timeout"
+
+
+def _child(request: dict[str, Any], cpus: list[int], sink: int, log: int) -> None:
+    """Measure, and end this process."""
+    os.setsid()
+    for standard in (1, 2):
+        os.dup2(log, standard)
+    code = 1
+    try:
+        _measure(request, cpus, sink)
+        os.write(sink, _FINISHED + b"\n")
+        code = 0
+    except Exception as error:  # noqa: BLE001 - the problem's code may raise anything
+        os.write(log, f"{type(error).__name__}: {error}".encode("utf-8", "replace"))
+    finally:
+        os._exit(code)
+
+
+def _measure(request: dict[str, Any], cpus: list[int], sink: int) -> None:
+    import torch
+
+    from evaluator.worker.yardstick import describe_device, measure_problem
+
+    def tell(row: dict[str, Any]) -> None:
+        os.write(sink, json.dumps(row).encode() + b"\n")
+
+    os.sched_setaffinity(0, request["cpus"] or cpus)
+    if request["cpus"]:
+        torch.set_num_threads(len(request["cpus"]))
+    tell({"device": describe_device(request["device"])})
+    measure_problem(request, tell, lambda doing: tell({"doing": doing}))
+
+
+def _kill_group(pid: int) -> None:
+    """Kill a child and what it started: compilers outlive it otherwise."""
+    for kill in (os.killpg, os.kill):
+        try:
+            kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            continue
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,182 @@
+"""The verdict of the roofline: nothing honest is impossible, nothing impossible is believed."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from archives.rates import Rates
+from evaluator.referee.ceiling import ceiling_ms, corrected, hold_against_light
+from evaluator.referee.hardware import all_devices, find_device
+from evaluator.referee.roofline import HARD_SLACK, Light, Work, light, work_of
+from problems.catalogue import load_level
+from problems.problem import Scale
+from problems.trace import trace
+
+TIMES = json.loads((Path(__file__).parent / "h200_times.json").read_text())["rows"]
+"""Honest times on an H200: eager, compiled and max-autotune, of another program than ours."""
+
+H200 = find_device("NVIDIA H200")
+RATES = Rates(
+    read_gbps=4534, write_gbps=4670, copy_gbps=4251, fp32=51.2, tf32=430, fp16=840, launch_ms=0.0035
+)
+"""As calibrated on an H200 (driver 580.159.04, torch 2.11.0)."""
+
+MOVING = Work(
+    read_bytes=4_800_000_000, avoidable_bytes=0, write_bytes=4_800_000_000, flops=1_000_000
+)
+"""2 ms of memory on an H200."""
+
+
+@cache
+def work_at_official_scale(problem_id: int) -> Work:
+    (problem,) = load_level(1, Scale.OFFICIAL, [problem_id])
+    return work_of(trace(problem.source), problem.domains)
+
+
+def recorded(row: dict[str, Any]) -> Work:
+    """Return the work as it was recorded beside the times, for levels that are not bundled."""
+    return Work(read_bytes=row["bytes"], avoidable_bytes=0, write_bytes=0, flops=row["flops"] or 0)
+
+
+def bounds_of(row: dict[str, Any]) -> Light:
+    work = work_at_official_scale(row["id"]) if row["level"] == 1 else recorded(row)
+    return light(work, H200)
+
+
+def test_no_honest_time_is_faster_than_light() -> None:
+    assert len(TIMES) == 244
+    for row in TIMES:
+        bounds = bounds_of(row)
+        for setting, ms in row["ms"].items():
+            where = f"{row['level']}/{row['id']} {setting}: {ms} ms"
+            assert bounds.hard_ms < ms, where
+            assert bounds.sol_ms < ms, where
+            finding = hold_against_light(ms, bounds, H200, reference_ms=row["ms"]["eager"])
+            assert not finding.is_impossible, where
+            assert "bound_invalid" not in finding.flags, where
+
+
+def test_light_is_not_trivially_far_from_what_was_reached() -> None:
+    shares = sorted(
+        bounds_of(row).sol_ms / min(row["ms"].values()) for row in TIMES if row["level"] == 1
+    )
+    assert shares[50] > 0.5
+    assert sum(share > 0.8 for share in shares) >= 25
+    # Two thirds of the bound are hard: enough to catch a program that skips half of its work.
+    hard = sorted(
+        bounds_of(row).hard_ms / bounds_of(row).sol_ms for row in TIMES if row["level"] == 1
+    )
+    assert sum(share > 0.9 for share in hard) >= 50
+
+
+def test_the_share_of_the_ceiling_is_at_most_the_whole() -> None:
+    for row in TIMES:
+        if row["level"] == 1:
+            work = work_at_official_scale(row["id"])
+            for setting, ms in row["ms"].items():
+                share = ceiling_ms(work, H200, RATES) / ms
+                assert 0 < share <= 1.03, f"1/{row['id']} {setting}: {share:.3f}"
+
+
+def test_skipping_half_of_the_bytes_is_impossible_and_said_in_numbers() -> None:
+    finding = hold_against_light(1.0, light(MOVING, H200), H200, reference_ms=2.5)
+    assert finding.is_impossible
+    assert finding.reason == "faster_than_memory"
+    assert "1.0000 ms" in finding.sentence
+    assert "9,600.0 MB" in finding.sentence
+    assert "4,800 GB/s" in finding.sentence
+
+
+def test_a_time_below_a_launch_is_impossible_however_little_there_is_to_do() -> None:
+    tiny = Work(read_bytes=64, avoidable_bytes=0, write_bytes=64, flops=0)
+    finding = hold_against_light(0.0004, light(tiny, H200), H200)
+    assert finding.reason == "faster_than_a_launch"
+    assert "0.40 us" in finding.sentence
+
+
+def test_the_hard_bound_leaves_room_for_clocks_and_for_what_the_cache_holds() -> None:
+    bounds = light(MOVING, H200)
+    assert bounds.hard_ms == pytest.approx(HARD_SLACK * (2.0 - 60e6 / 4800e6), rel=1e-6)
+    assert not hold_against_light(bounds.hard_ms, bounds, H200).is_impossible
+
+
+def test_operations_alone_never_reject() -> None:
+    product = Work(read_bytes=4096, avoidable_bytes=0, write_bytes=4096, flops=2 * 8192**3)
+    finding = hold_against_light(0.01, light(product, H200), H200)
+    assert not finding.is_impossible
+    assert "below_compute_bound" in finding.flags
+
+
+def test_a_row_that_was_not_checked_never_rejects() -> None:
+    estimated = [device for device in all_devices() if device.estimated]
+    assert len(estimated) > 10
+    for device in estimated:
+        finding = hold_against_light(0.01, light(MOVING, device), device)
+        assert not finding.is_impossible, device.name
+        assert finding.flags[0] == "below_estimated_bound"
+
+
+def test_a_reference_faster_than_light_shows_that_the_bound_is_wrong() -> None:
+    finding = hold_against_light(1.0, light(MOVING, H200), H200, reference_ms=1.1)
+    assert not finding.is_impossible
+    assert finding.flags == ("bound_invalid",)
+
+
+@pytest.mark.parametrize(
+    ("ms", "reference_ms", "flags"),
+    [
+        (2.2, 2.5, ()),
+        (2.02, 2.5, ("below_memory_bound",)),
+        (2.2, 23.0, ("extreme_speedup",)),
+    ],
+)
+def test_what_is_suspicious_is_flagged(
+    ms: float, reference_ms: float, flags: tuple[str, ...]
+) -> None:
+    bounds = light(MOVING, H200)
+    assert hold_against_light(ms, bounds, H200, reference_ms=reference_ms).flags == flags
+
+
+def test_the_ceiling_lies_between_the_measured_mixes() -> None:
+    read = Work(read_bytes=10**10, avoidable_bytes=0, write_bytes=0, flops=0)
+    assert ceiling_ms(read, H200, RATES) == pytest.approx(1e4 / 4534)
+    copied = replace(read, read_bytes=5 * 10**9, write_bytes=5 * 10**9 + 60_000_000)
+    assert ceiling_ms(copied, H200, RATES) == pytest.approx(1e4 / 4251)
+    written = replace(read, read_bytes=0, write_bytes=10**10 + 60_000_000)
+    assert ceiling_ms(written, H200, RATES) == pytest.approx(1e4 / 4670)
+    mostly_read = replace(read, read_bytes=75 * 10**8, write_bytes=25 * 10**8 + 60_000_000)
+    assert 1e4 / 4534 < ceiling_ms(mostly_read, H200, RATES) < 1e4 / 4251
+
+
+def test_the_ceiling_knows_precisions_and_launches() -> None:
+    product = Work(read_bytes=4096, avoidable_bytes=0, write_bytes=4096, flops=10**12)
+    assert ceiling_ms(product, H200, RATES) == pytest.approx(1e3 / 430)
+    assert ceiling_ms(product, H200, RATES, "bf16") == pytest.approx(1e3 / 840)
+    nothing = replace(product, flops=0)
+    assert ceiling_ms(nothing, H200, RATES) == RATES.launch_ms
+
+
+def test_the_share_is_reported_where_the_device_was_calibrated() -> None:
+    bounds = light(MOVING, H200)
+    assert hold_against_light(2.5, bounds, H200).roofline_share is None
+    share = hold_against_light(2.5, bounds, H200, rates=RATES).roofline_share
+    assert share == pytest.approx(ceiling_ms(MOVING, H200, RATES) / 2.5)
+
+
+def test_a_device_faster_than_its_row_raises_the_row() -> None:
+    assert corrected(H200, RATES) == H200
+    faster = replace(RATES, read_gbps=5000.0, tf32=500.0)
+    device = corrected(H200, faster)
+    assert device.bandwidth_gbps == pytest.approx(5250)
+    assert device.tf32 == pytest.approx(525)
+    assert device.fp16 == H200.fp16
+
+
+def test_rates_survive_json() -> None:
+    assert Rates.from_json(json.loads(json.dumps(RATES.to_json()))) == RATES

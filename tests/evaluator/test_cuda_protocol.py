@@ -1,0 +1,248 @@
+"""The CUDA referee's protocol from both ends, on a stand-in for the GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+import torch
+
+from archives.candidate import Candidate
+from archives.evaluation import Rung, Status
+from evaluator.evaluator import EvaluationRequest
+from evaluator.referee.cuda.session import CudaSession
+from evaluator.referee.failure import CandidateFailed
+from evaluator.referee.ladder import climb
+from evaluator.referee.timing import Ratio
+from evaluator.referee.verdict import Findings
+from problems.errors import ProblemError
+from problems.problem import Problem
+from tests.evaluator.referee_cases import LINEAR, SOFTMAX, problem_of
+from tests.evaluator.stand_in_gpu import open_arena
+
+HEAD = "import torch\nfrom torch import nn\n\n\nclass ModelNew(nn.Module):"
+SCALED = """
+import torch
+from torch import nn
+
+
+class Model(nn.Module):
+    def forward(self, x, factor):
+        return x * factor, (x > 0).sum(1)
+
+
+def get_inputs():
+    return [torch.randn(64, 256), 1.5]
+
+
+def get_init_inputs():
+    return []
+"""
+
+
+@pytest.fixture(autouse=True)
+def worker_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """What a worker's own process would have; the stand-in's clock is the noisy host's."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("EVOKERNEL_BUILD_DIR", str(tmp_path))
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("evaluator.referee.cuda.clocks.ABSOLUTE_MS", 50.0)
+    monkeypatch.setattr("evaluator.referee.cuda.stopwatch.SLOWED_FACTOR", 50.0)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+def same(problem: Problem) -> str:
+    return problem.source.replace("class Model(", "class ModelNew(")
+
+
+def climbed(
+    problem: Problem, source: str, folder: Path, *, memory_bytes: int = 4 << 30
+) -> tuple[Findings, Ratio | CandidateFailed, CudaSession]:
+    findings = Findings()
+    with open_arena(problem, folder, memory_bytes=memory_bytes) as (arena, session, _):
+        candidate = Candidate.of(problem.key, source)
+        request = EvaluationRequest(problem=problem, candidate=candidate)
+        try:
+            ratio, _ = climb(arena, request, findings)
+        except CandidateFailed as failure:
+            return findings, failure, session
+    return findings, ratio, session
+
+
+@pytest.mark.parametrize("problem", [SOFTMAX, LINEAR], ids=lambda problem: str(problem.name))
+def test_the_reference_as_a_candidate_is_right_and_timed(problem: Problem, tmp_path: Path) -> None:
+    findings, ratio, _ = climbed(problem, same(problem), tmp_path)
+    if isinstance(ratio, CandidateFailed):
+        assert ratio.status is Status.UNSTABLE, ratio.log
+        pytest.skip("this host is too busy to time anything")
+    assert findings.rung is Rung.TIME
+    assert ratio.latency_ms > 0
+    assert findings.error is not None
+    assert findings.error_bound is not None
+    assert findings.error <= findings.error_bound
+
+
+def test_plain_numbers_and_several_outputs_reach_a_candidate(tmp_path: Path) -> None:
+    problem = problem_of(SCALED)
+    findings, ratio, _ = climbed(problem, same(problem), tmp_path)
+    assert not isinstance(ratio, CandidateFailed) or ratio.status is Status.UNSTABLE, ratio
+    assert findings.rung >= Rung.CHECK
+    wrong = same(problem).replace("x * factor", "x * 1.5")
+    _, failure, _ = climbed(problem, wrong, tmp_path)
+    assert isinstance(failure, CandidateFailed)
+    assert failure.status is Status.WRONG_VALUE
+
+
+def test_sets_drawn_in_turn_judge_alike(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("evaluator.referee.cuda.memory.CONTEXT_BYTES", 1)
+    memory_bytes = 24 << 20
+    findings, ratio, session = climbed(LINEAR, same(LINEAR), tmp_path, memory_bytes=memory_bytes)
+    assert session.memory.in_turn
+    assert not isinstance(ratio, CandidateFailed) or ratio.status is Status.UNSTABLE, ratio
+    assert findings.rung >= Rung.CHECK
+    wrong = same(LINEAR).replace("torch.relu", "torch.nn.functional.leaky_relu")
+    _, failure, _ = climbed(LINEAR, wrong, tmp_path, memory_bytes=memory_bytes)
+    assert isinstance(failure, CandidateFailed)
+    assert failure.status is Status.WRONG_VALUE
+
+
+FAILURES: Sequence[tuple[str, str, Status, str]] = [
+    (
+        "writes to its input",
+        """
+    def forward(self, x):
+        y = torch.softmax(x, 1)
+        x.add_(1)
+        return y
+""",
+        Status.MUTATED_INPUT,
+        "mutated_input",
+    ),
+    (
+        "is a little off",
+        """
+    def forward(self, x):
+        return torch.softmax(1.001 * x, 1)
+""",
+        Status.WRONG_VALUE,
+        "wrong_value",
+    ),
+    (
+        "leaves a row unwritten",
+        """
+    def forward(self, x):
+        y = torch.empty_like(x)
+        y[:-1] = torch.softmax(x, 1)[:-1]
+        return y
+""",
+        Status.WRONG_VALUE,
+        "wrong_value",
+    ),
+    (
+        "has another dtype",
+        """
+    def forward(self, x):
+        return torch.softmax(x.double(), 1)
+""",
+        Status.WRONG_DTYPE,
+        "wrong_dtype",
+    ),
+    (
+        "returns a list",
+        """
+    def forward(self, x):
+        return [torch.softmax(x, 1)]
+""",
+        Status.WRONG_SHAPE,
+        "wrong_output_count",
+    ),
+    (
+        "repeats one row",
+        """
+    def forward(self, x):
+        return torch.softmax(x, 1)[:1].expand(x.shape)
+""",
+        Status.WRONG_SHAPE,
+        "overlapping_output",
+    ),
+    (
+        "raises",
+        """
+    def forward(self, x):
+        raise ValueError("no")
+""",
+        Status.RUNTIME_ERROR,
+        "forward_raised",
+    ),
+    (
+        "does not construct",
+        """
+    def __init__(self):
+        raise ValueError("no")
+""",
+        Status.BUILD_ERROR,
+        "build_raised",
+    ),
+    (
+        "uses one buffer",
+        """
+    def __init__(self):
+        super().__init__()
+        self.kept = None
+
+    def forward(self, x):
+        if self.kept is None:
+            self.kept = torch.empty_like(x)
+        self.kept.copy_(torch.softmax(x, 1))
+        return self.kept
+""",
+        Status.WRONG_VALUE,
+        "output_reused",
+    ),
+    (
+        "replays what it returned first once it is called often",
+        """
+    def __init__(self):
+        super().__init__()
+        self.calls, self.kept = 0, None
+
+    def forward(self, x):
+        self.calls += 1
+        if self.calls < 12 or self.kept is None:
+            self.kept = torch.softmax(x, 1)
+        return self.kept.clone()
+""",
+        Status.WRONG_VALUE,
+        "wrong_when_timed",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "reason"),
+    [case[1:] for case in FAILURES],
+    ids=[case[0] for case in FAILURES],
+)
+def test_a_candidate_fails_that(body: str, status: Status, reason: str, tmp_path: Path) -> None:
+    _, failure, _ = climbed(SOFTMAX, HEAD + body, tmp_path)
+    assert isinstance(failure, CandidateFailed)
+    assert (failure.status, failure.reason) == (status, reason), failure.log
+
+
+def test_a_problem_that_a_constant_solves_is_refused(tmp_path: Path) -> None:
+    constant = problem_of(SOFTMAX.source.replace("torch.softmax(x, dim=1)", "x * 0 + 1"))
+    with pytest.raises(ProblemError, match="null_gate"), open_arena(constant, tmp_path):
+        pass
+
+
+def test_a_problem_larger_than_the_gpu_is_refused(tmp_path: Path) -> None:
+    needed = r"needs \d+ bytes of the GPU's memory, 1048576 are available"
+    with (
+        pytest.raises(ProblemError, match=needed),
+        open_arena(SOFTMAX, tmp_path, memory_bytes=1 << 20),
+    ):
+        pass

@@ -1,0 +1,39 @@
+"""Calibration, on the CPU for real and on a GPU where there is one."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+import torch
+
+from evaluator.referee.hardware import find_device
+from evaluator.worker.rates import measure_rates
+
+
+def test_a_cpu_moves_bytes_and_multiplies_and_has_no_matrix_units() -> None:
+    permitted = torch.backends.cuda.matmul.allow_tf32
+    rates = measure_rates(torch.device("cpu"))
+    assert 0.1 < rates.read_gbps < 10_000
+    assert 0.1 < rates.write_gbps < 10_000
+    assert 0.1 < rates.copy_gbps < 10_000
+    assert 1e-4 < rates.fp32 < 100
+    assert rates.tf32 is None
+    assert rates.fp16 is None
+    assert torch.backends.cuda.matmul.allow_tf32 == permitted
+
+
+@pytest.mark.gpu
+def test_a_gpu_is_measured_in_three_seconds_and_reaches_most_of_its_datasheet() -> None:
+    device = torch.device("cuda")
+    torch.zeros(1, device=device)
+    start = time.perf_counter()
+    rates = measure_rates(device)
+    assert time.perf_counter() - start < 3
+    row = find_device(torch.cuda.get_device_name())
+    assert 0.7 < rates.read_gbps / row.bandwidth_gbps < 1.0
+    assert 0.7 < rates.copy_gbps / row.bandwidth_gbps < 1.0
+    assert rates.fp16 is not None
+    assert row.fp16 is not None
+    assert 0.5 < rates.fp16 / row.fp16 < 1.05
+    assert 0.001 < rates.launch_ms < 0.02
