@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import nn
 
 from archives.evaluation import Status
-from evaluator.wire import ValueSpec, decode_value
+from evaluator.wire import decode_value
 from evaluator.worker.cuda.census import take_census
 from evaluator.worker.cuda.driver import Driver
 from evaluator.worker.cuda.legs import Leg
@@ -24,36 +23,14 @@ from evaluator.worker.cuda.rooms import set_bytes
 from evaluator.worker.cuda.shipping import Handles, describe_outputs
 from evaluator.worker.failures import Failure, describe
 from evaluator.worker.legs import tensors_of
-from evaluator.worker.program import load_program
+from evaluator.worker.programs import OpenProgram, Programs, construct, explain, file_of
 from evaluator.worker.serve import Handler
-from evaluator.worker.state import BufferKeeper, load_state
 from evaluator.worker.tensors import Memory
 
 __all__ = ["CudaCandidateWorker"]
 
 _POISON_BYTE = 0xFF
 """Every floating-point format reads as NaN, every integer as -1."""
-
-
-@dataclass(slots=True, kw_only=True)
-class _Program:
-    """One open candidate.
-
-    Attributes:
-        request: What it was opened with.
-        model: Its `ModelNew`, or what that constructed.
-        keeper: Puts its buffers back.
-        inputs: Specs of an input set.
-        state: Specs of the published state.
-        output_bytes: Sizes of its outputs, for poisoning.
-    """
-
-    request: dict[str, Any]
-    model: Any
-    keeper: BufferKeeper | None
-    inputs: tuple[ValueSpec, ...]
-    state: tuple[ValueSpec, ...]
-    output_bytes: list[int] = field(default_factory=list)
 
 
 class CudaCandidateWorker:
@@ -68,7 +45,7 @@ class CudaCandidateWorker:
         self._memory = memory
         self._driver = driver
         self._leg = Leg(driver)
-        self._programs: dict[int, _Program] = {}
+        self._programs = Programs()
         self._rooms: dict[str, int] = {}
         self._kept: object = None
         self._handles: Handles = {}
@@ -84,12 +61,7 @@ class CudaCandidateWorker:
 
     def explain(self, error: Exception, request: dict[str, Any]) -> Failure:
         """Turn what the candidate's code raised into a failure."""
-        file = _file(request.get("index", 0))
-        if request.get("op") == "open":
-            status, reason = Status.BUILD_ERROR, "build_raised"
-        else:
-            status, reason = Status.RUNTIME_ERROR, "forward_raised"
-        return describe(error, file=file, status=status, reason=reason)
+        return explain(error, request)
 
     def _attach(self, request: dict[str, Any]) -> dict[str, Any]:
         """Create the context, and map a room of the reference's process."""
@@ -99,20 +71,14 @@ class CudaCandidateWorker:
         return {}
 
     def _open(self, request: dict[str, Any]) -> dict[str, Any]:
-        model = _construct(request, self._driver.device)
-        program = _Program(
-            request=request,
-            model=model,
-            keeper=BufferKeeper(model) if isinstance(model, nn.Module) else None,
-            inputs=_specs(request["inputs"]),
-            state=_specs(request["state"]),
-            output_bytes=[spec.num_bytes for spec in _specs(request["outputs"])],
-        )
-        self._programs[request["index"]] = program
+        model = construct(request)
+        if isinstance(model, nn.Module):
+            model = model.to(self._driver.device)
+        program = self._programs.add(request, model)
         self._rehearse(program, request["numbers"])
         return {}
 
-    def _rehearse(self, program: _Program, numbers: Sequence[object]) -> None:
+    def _rehearse(self, program: OpenProgram, numbers: Sequence[object]) -> None:
         """Compile what the first call would compile; it fails here only where that does."""
         inputs = self._inputs(program, "check", 0, numbers)
         unbuildable = compile_errors()
@@ -122,7 +88,7 @@ class CudaCandidateWorker:
         except unbuildable as error:
             raise describe(
                 error,
-                file=_file(program.request["index"]),
+                file=file_of(program.request["index"]),
                 status=Status.BUILD_ERROR,
                 reason="compile_failed",
             ) from error
@@ -133,16 +99,10 @@ class CudaCandidateWorker:
                 program.keeper.put_back()
 
     def _weights(self, request: dict[str, Any]) -> dict[str, Any]:
-        program = self._program(request)
-        if not isinstance(program.model, nn.Module):
-            return {"loaded": False}
-        loaded = load_state(program.model, self._memory["state"], program.state)
-        if loaded and program.keeper is not None:
-            program.keeper.keep()
-        return {"loaded": loaded}
+        return self._programs.load_weights(request, self._memory["state"])
 
     def _call(self, request: dict[str, Any]) -> dict[str, Any]:
-        program = self._program(request)
+        program = self._programs.of(request)
         self._leg.clear()
         self._kept = None
         arguments = self._inputs(program, "check", 0, request["numbers"])
@@ -164,7 +124,7 @@ class CudaCandidateWorker:
             block.fill_(_POISON_BYTE)
 
     def _run_leg(self, request: dict[str, Any]) -> dict[str, Any]:
-        program = self._program(request)
+        program = self._programs.of(request)
         self._kept = None
         if program.keeper is not None:
             program.keeper.put_back()
@@ -189,19 +149,13 @@ class CudaCandidateWorker:
         return describe_outputs(self._driver, copies if several else copies[0], self._handles)
 
     def _census(self, request: dict[str, Any]) -> dict[str, Any]:
-        program = self._program(request)
+        program = self._programs.of(request)
         arguments = self._inputs(program, "check", 0, request["numbers"])
         folders = [os.environ["EVOKERNEL_BUILD_DIR"], os.environ["TMPDIR"]]
         return take_census(program.model, arguments, request["calls"], folders)
 
-    def _program(self, request: dict[str, Any]) -> _Program:
-        program = self._programs.get(request["index"])
-        if program is None:
-            raise Failure(Status.RUNTIME_ERROR, "not_open", "the candidate is not open")
-        return program
-
     def _inputs(
-        self, program: _Program, room: str, place: int, numbers: Sequence[object]
+        self, program: OpenProgram, room: str, place: int, numbers: Sequence[object]
     ) -> list[object]:
         """Values of one input set: fresh tensors over a place of a room, and plain numbers."""
         base = self._rooms[room] + place * set_bytes(program.inputs)
@@ -211,22 +165,3 @@ class CudaCandidateWorker:
             else self._driver.tensor(base + spec.offset, spec)
             for spec, number in zip(program.inputs, numbers, strict=True)
         ]
-
-
-def _construct(request: dict[str, Any], device: torch.device) -> Any:  # noqa: ANN401
-    index = request["index"]
-    torch.manual_seed(request["seed"])
-    name = f"evokernel_candidate_{index}"
-    program = load_program(request["source"], name, _file(index), ("ModelNew",))
-    init = decode_value(request["init"])
-    torch.manual_seed(request["seed"])
-    model = program["ModelNew"](*init)
-    return model.to(device) if isinstance(model, nn.Module) else model
-
-
-def _file(index: int) -> str:
-    return f"candidate_{index}.py"
-
-
-def _specs(data: Sequence[object]) -> tuple[ValueSpec, ...]:
-    return tuple(ValueSpec.from_json(item) for item in data)
