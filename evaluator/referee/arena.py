@@ -5,9 +5,10 @@ The CPU's is `evaluator.referee.cpu`, a GPU's `evaluator.referee.cuda.arena`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
+from threading import Lock
 from typing import Any, Protocol, TypeVar
 
 from evaluator.gate import Gate
@@ -15,7 +16,7 @@ from evaluator.referee.checking import Accuracy
 from evaluator.referee.effort import Effort
 from evaluator.referee.timing import Block
 
-__all__ = ["Arena", "Process", "Watch"]
+__all__ = ["Arena", "Process", "Watch", "Weighted", "published_weights"]
 
 
 class Process(Protocol):
@@ -109,3 +110,35 @@ class Arena(Protocol[P]):
     def census(self, process: P, index: int, calls: int) -> dict[str, Any]:
         """Ask for facts about a configuration's kernels."""
         ...
+
+
+class Weighted(Protocol):
+    """A session as far as its weights go."""
+
+    @property
+    def weights_lock(self) -> Lock:
+        """Held by whoever publishes weights or lets a candidate load them."""
+        ...
+
+    def publish_weights(self, *, hidden: bool) -> None:
+        """Set the weights as constructed, or the hidden ones; to be called with the lock."""
+        ...
+
+
+@contextmanager
+def published_weights(session: Weighted, *, hidden: bool) -> Iterator[None]:
+    """Publish the weights as constructed for the block, and the hidden ones after it.
+
+    Args:
+        session: Whose reference computes with them.
+        hidden: Whether the hidden ones are to stay: nothing is done then.
+    """
+    if hidden:
+        yield
+        return
+    with session.weights_lock:
+        session.publish_weights(hidden=False)
+        try:
+            yield
+        finally:
+            session.publish_weights(hidden=True)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
 from archives.evaluation import DeviceFingerprint
 from evaluator.evaluator import EvaluationRequest, Purpose
 from evaluator.gate import Gate
+from evaluator.referee.arena import published_weights
 from evaluator.referee.bench import Bench
 from evaluator.referee.candidate_process import CandidateProcess
 from evaluator.referee.checking import Accuracy, check
@@ -200,18 +201,9 @@ class _CpuArena:
             with self._session.weights_lock:
                 process.load_weights(index)
 
-    @contextmanager
-    def weights(self, *, hidden: bool) -> Iterator[None]:
+    def weights(self, *, hidden: bool) -> AbstractContextManager[None]:
         """Let the reference compute with the weights that the candidate has."""
-        if hidden:
-            yield
-            return
-        with self._session.weights_lock:
-            self._session.publish_weights(hidden=False)
-            try:
-                yield
-            finally:
-                self._session.publish_weights(hidden=True)
+        return published_weights(self._session, hidden=hidden)
 
     def watch(self, process: CandidateProcess) -> Stopwatch:
         return Stopwatch(self._session, process)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from archives.evaluation import Status
 from evaluator.gate import Gate
+from evaluator.referee.arena import published_weights
 from evaluator.referee.checking import Accuracy, Wanted, check_sets, mismatch_of_form
 from evaluator.referee.correctness import judge
 from evaluator.referee.cuda.candidate import CudaCandidate, CudaOutputs
@@ -105,18 +106,9 @@ class CudaArena:
             with self._session.weights_lock:
                 process.load_weights(index)
 
-    @contextmanager
-    def weights(self, *, hidden: bool) -> Iterator[None]:
+    def weights(self, *, hidden: bool) -> AbstractContextManager[None]:
         """Let the reference compute with the weights that the candidate has."""
-        if hidden:
-            yield
-            return
-        with self._session.weights_lock:
-            self._session.publish_weights(hidden=False)
-            try:
-                yield
-            finally:
-                self._session.publish_weights(hidden=True)
+        return published_weights(self._session, hidden=hidden)
 
     def watch(self, process: CudaCandidate) -> CudaStopwatch:
         """Make a clock; the process moves to the cores of what is timed."""
