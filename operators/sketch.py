@@ -11,7 +11,7 @@ from archives.candidate import Candidate
 from archives.configuration import Configuration, Space, read_configuration, read_space
 from operators.operator import OperatorContext, Parent, Proposal
 from operators.settings import CONFIGURATIONS, Setting
-from operators.sketches.registers import fit_registers
+from operators.sketches.cpp.registers import fit_registers
 from operators.sketches.registry import SKETCHES
 from operators.sketches.sketch import Sketch
 

@@ -1,8 +1,8 @@
 """Writes a sketch out as one stand-alone Python module with `ModelNew`.
 
-A sketch brings C++ text, its parameters and the lines of `forward`; this module adds what every
-program shares: the reference's constructor (so that state dicts agree), checks of the arguments,
-and the loader. The text runs without EvoKernel.
+A sketch brings its kernels' text, its parameters and the lines of `forward`; this module adds
+what every program shares: the reference's constructor (so that state dicts agree) and checks of
+the arguments. The text runs without EvoKernel.
 """
 
 from __future__ import annotations
@@ -12,16 +12,37 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from archives.configuration import Configuration, Space
-from operators.sketches.cpp import LOADER
 from problems.graph import OperatorGraph, TensorSpec
 from problems.problem import Problem
 
 __all__ = ["Program", "local_names", "write_module"]
 
-_RESERVED = frozenset({"CONFIG", "KERNELS", "ctypes", "hashlib", "os", "out", "self", "torch"})
-_IMPORTED = ("ctypes", "hashlib", "os", "subprocess", "tempfile", "torch")
+_RESERVED = frozenset(
+    {
+        "CONFIG",
+        "KERNELS",
+        "ctypes",
+        "functools",
+        "hashlib",
+        "os",
+        "out",
+        "self",
+        "tl",
+        "torch",
+        "triton",
+    }
+)
 _DROPPED = frozenset({"get_inputs", "get_init_inputs"})
-_LETTERS = {"p": "ctypes.c_void_p", "l": "ctypes.c_long", "f": "ctypes.c_float"}
+_CHECKED = '''
+def checked(name, tensor, shape, dtype):
+    """Insist on what the kernel was written for; return the tensor, contiguous."""
+    if not isinstance(tensor, torch.Tensor):
+        raise ValueError(f"{name} is a {type(tensor).__name__}, expected a tensor of {shape}")
+    got = (tuple(tensor.shape), tensor.dtype, tensor.device.type)
+    if got != (shape, dtype, DEVICE):
+        raise ValueError(f"{name} is {got}, this kernel is for {(shape, dtype, DEVICE)} only")
+    return tensor.contiguous()
+'''
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,23 +51,23 @@ class Program:
 
     Attributes:
         summary: The module's docstring, one sentence on the schedule.
-        space: Its `TUNE_PARAMS`. Each is passed to the compiler as -DNAME=VALUE (booleans as 0
-            and 1); "VECTOR_BITS" (256 or 512) also sets the preferred width of vectors.
+        device: "cpu" or "cuda": where `forward` insists that its tensors are.
+        space: Its `TUNE_PARAMS`.
         configuration: Its default `CONFIG`.
-        cpp: The C++ text. Functions to be called are `extern "C" void`.
-        functions: For each C function called, the letters of its arguments: "p" for a pointer
-            (pass `tensor.data_ptr()`), "l" for a long, "f" for a float.
+        imports: Lines that import what the text needs, besides `import torch`.
+        definitions: Module-level text of the kernels; `CONFIG` is bound before it.
         values: Names of the graph's values that `body` uses: inputs, parameters and buffers.
             Each is checked on entry, made contiguous and bound to its name in `local_names`.
         body: The lines of `forward` after the checks, without indentation of their own level.
-            They may use `torch`, `KERNELS`, `CONFIG` and `self`, and return the output.
+            They may use `torch`, `CONFIG`, `self` and the definitions, and return the output.
     """
 
     summary: str
+    device: str
     space: Space
     configuration: Configuration
-    cpp: str
-    functions: Mapping[str, str]
+    imports: tuple[str, ...]
+    definitions: str
     values: tuple[str, ...]
     body: tuple[str, ...]
 
@@ -99,22 +120,17 @@ def write_module(problem: Problem, graph: OperatorGraph, program: Program) -> st
     lines = _forward_lines(problem, graph, program, names)
     cls = ast.unparse(_renamed(model)) + "\n\n" + _indented(lines, 4)
     kept = _kept(problem, model)
-    imports = [f"import {name}" for name in _IMPORTED]
+    imports = [*program.imports, "import torch"]
     imports += [text for text in map(ast.unparse, kept.imports) if text not in imports]
-    signatures = []
-    for name, letters in program.functions.items():
-        types = ", ".join(_LETTERS[letter] for letter in letters)
-        signatures.append(f"KERNELS.{name}.argtypes = [{types}]")
-        signatures.append(f"KERNELS.{name}.restype = None")
     parts = [
         f'"""{program.summary}\n\nWritten for {problem.label} with its own sizes and constructor '
         'arguments.\n"""',
         "\n".join(imports),
         f"TUNE_PARAMS = {_literal({k: list(v) for k, v in program.space.items()})}\n"
         f"CONFIG = {_literal(dict(program.configuration))}",
-        f'CPP_SOURCE = r"""\n{program.cpp.strip()}\n"""',
-        LOADER.strip(),
-        "KERNELS = load_kernels(CPP_SOURCE, CONFIG)\n" + "\n".join(signatures),
+        f'DEVICE = "{program.device}"',
+        _CHECKED.strip(),
+        program.definitions.strip(),
         *(ast.unparse(statement) for statement in kept.definitions),
         cls,
     ]

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from operators.sketches.attention import BLOCKED_ATTENTION
-from operators.sketches.convolution import DIRECT_CONVOLUTION
-from operators.sketches.depthwise import DEPTHWISE_ROWS, DEPTHWISE_SEPARABLE
-from operators.sketches.matmul import BLOCKED_MATMUL, MATRIX_VECTOR
-from operators.sketches.pooling import SEPARABLE_POOL
-from operators.sketches.scan import SCAN_COLUMNS, SCAN_ROWS
+from operators.sketches.cpp.attention import BLOCKED_ATTENTION
+from operators.sketches.cpp.convolution import DIRECT_CONVOLUTION
+from operators.sketches.cpp.depthwise import DEPTHWISE_ROWS, DEPTHWISE_SEPARABLE
+from operators.sketches.cpp.matmul import BLOCKED_MATMUL, MATRIX_VECTOR
+from operators.sketches.cpp.pooling import SEPARABLE_POOL
+from operators.sketches.cpp.scan import SCAN_COLUMNS, SCAN_ROWS
+from operators.sketches.cpp.sweeps import KEPT_SWEEP, ONLINE_SWEEP, SHIFTED_SWEEP, SWEEP
+from operators.sketches.cpp.tiles import COLUMN_TILES
 from operators.sketches.sketch import Sketch
-from operators.sketches.sweeps import KEPT_SWEEP, ONLINE_SWEEP, SHIFTED_SWEEP, SWEEP
-from operators.sketches.tiles import COLUMN_TILES
 
 __all__ = ["SKETCHES"]
 

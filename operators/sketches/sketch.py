@@ -19,7 +19,7 @@ class Sketch:
         name: Its name in notes and reports, such as "row-sweep".
         device: "cpu" or "cuda".
         write: Returns the text of one stand-alone module with `TUNE_PARAMS`, `CONFIG`,
-            `CPP_SOURCE` and `ModelNew`; None where the graph does not hold the pattern. The same
+            and `ModelNew`; None where the graph does not hold the pattern. The same
             problem and graph give the same text.
     """
 

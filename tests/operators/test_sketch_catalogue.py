@@ -8,8 +8,8 @@ from types import ModuleType
 import pytest
 import torch
 
-from operators.sketches.sweeps import KEPT_SWEEP, ONLINE_SWEEP, SHIFTED_SWEEP, SWEEP
-from operators.sketches.tiles import COLUMN_TILES
+from operators.sketches.cpp.sweeps import KEPT_SWEEP, ONLINE_SWEEP, SHIFTED_SWEEP, SWEEP
+from operators.sketches.cpp.tiles import COLUMN_TILES
 from problems.catalogue import load_level
 from problems.problem import Domain, DomainKind, Problem, Scale
 from problems.trace import trace

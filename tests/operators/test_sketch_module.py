@@ -13,8 +13,9 @@ import torch
 
 from archives.candidate import Language, detect_language
 from archives.configuration import read_configuration, read_space
-from operators.sketches.module import Program, local_names, write_module
-from operators.sketches.sweeps import SWEEP
+from operators.sketches.cpp.program import CppProgram, write_program
+from operators.sketches.cpp.sweeps import SWEEP
+from operators.sketches.module import local_names
 from problems.problem import Problem, Scale
 from problems.trace import trace
 
@@ -112,7 +113,7 @@ def test_forward_insists_on_what_it_was_written_for(
 
 
 def test_a_kernel_that_does_not_compile_says_why(case: Problem, load_program: Load) -> None:
-    program = Program(
+    program = CppProgram(
         summary="Broken.",
         space={"N": [1]},
         configuration={"N": 1},
@@ -121,7 +122,7 @@ def test_a_kernel_that_does_not_compile_says_why(case: Problem, load_program: Lo
         values=(),
         body=("KERNELS.f()",),
     )
-    source = write_module(case, trace(case.source), program)
+    source = write_program(case, trace(case.source), program)
     assert source is not None
     with pytest.raises(RuntimeError, match="undeclared"):
         load_program(source)

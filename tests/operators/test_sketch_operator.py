@@ -10,7 +10,7 @@ from archives.candidate import Candidate
 from archives.configuration import read_configuration, read_space
 from operators.operator import OperatorContext, Proposal
 from operators.sketch import SketchOperator
-from operators.sketches.sweeps import SHIFTED_SWEEP, SWEEP
+from operators.sketches.cpp.sweeps import SHIFTED_SWEEP, SWEEP
 from problems.graph import OperatorGraph
 from problems.problem import Problem, Scale
 from problems.trace import trace

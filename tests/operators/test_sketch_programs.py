@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from archives.configuration import read_configuration, read_space, with_configuration
+from operators.sketches.cpp.sweeps import KEPT_SWEEP, ONLINE_SWEEP, SHIFTED_SWEEP, SWEEP
+from operators.sketches.cpp.tiles import COLUMN_TILES
 from operators.sketches.sketch import Sketch
-from operators.sketches.sweeps import KEPT_SWEEP, ONLINE_SWEEP, SHIFTED_SWEEP, SWEEP
-from operators.sketches.tiles import COLUMN_TILES
 from problems.problem import Problem, Scale
 from problems.trace import trace
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from archives.configuration import read_configuration, read_space
-from operators.sketches.registers import fit_registers
+from operators.sketches.cpp.registers import fit_registers
 from operators.sketches.registry import SKETCHES
 from problems.catalogue import load_level
 from problems.problem import Scale

@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from operators.sketches.attention import BLOCKED_ATTENTION, find_attention
+from operators.sketches.cpp.attention import BLOCKED_ATTENTION
+from operators.sketches.patterns.attention import find_attention
 from problems.catalogue import load_level
 from problems.problem import Problem, Scale
 from problems.trace import trace

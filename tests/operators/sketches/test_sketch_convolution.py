@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 import torch
 
-from operators.sketches.convolution import DIRECT_CONVOLUTION, find_convolution
-from operators.sketches.depthwise import DEPTHWISE_ROWS, DEPTHWISE_SEPARABLE
+from operators.sketches.cpp.convolution import DIRECT_CONVOLUTION
+from operators.sketches.cpp.depthwise import DEPTHWISE_ROWS, DEPTHWISE_SEPARABLE
+from operators.sketches.patterns.convolution import find_convolution
+from operators.sketches.patterns.windows import Windows, merged
 from operators.sketches.sketch import Sketch
-from operators.sketches.windows import Windows, merged
 from problems.catalogue import load_level
 from problems.problem import Problem, Scale
 from problems.trace import trace

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from operators.sketches.matmul import BLOCKED_MATMUL, MATRIX_VECTOR, find_product
+from operators.sketches.cpp.matmul import BLOCKED_MATMUL, MATRIX_VECTOR
+from operators.sketches.patterns.product import find_product
 from problems.catalogue import load_level
 from problems.problem import Domain, DomainKind, Problem, Scale
 from problems.trace import trace

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 import torch
 
-from operators.sketches.pooling import SEPARABLE_POOL, find_pooling
+from operators.sketches.cpp.pooling import SEPARABLE_POOL
+from operators.sketches.patterns.pooling import find_pooling
 from problems.catalogue import load_level
 from problems.problem import Problem, Scale
 from problems.trace import trace

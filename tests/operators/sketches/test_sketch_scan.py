@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from operators.sketches.scan import SCAN_COLUMNS, SCAN_ROWS, find_scan
+from operators.sketches.cpp.scan import SCAN_COLUMNS, SCAN_ROWS
+from operators.sketches.patterns.scan import find_scan
 from operators.sketches.sketch import Sketch
 from problems.catalogue import load_level
 from problems.problem import Problem, Scale

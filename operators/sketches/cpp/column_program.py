@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from operators.sketches.columns import Columns
-from operators.sketches.cpp import choice_of_maths
-from operators.sketches.module import Program, local_names, write_module
-from operators.sketches.schedule import Level, Schedule
-from operators.sketches.signature import Signature
-from operators.sketches.total import total_text
+from operators.sketches.cpp.calls import functions
+from operators.sketches.cpp.columns import Columns
+from operators.sketches.cpp.maths import choice_of_maths
+from operators.sketches.cpp.program import CppProgram, write_program
+from operators.sketches.cpp.signature import Signature
+from operators.sketches.cpp.total import total_text
+from operators.sketches.module import local_names
+from operators.sketches.patterns.schedule import Level, Schedule
 from problems.graph import OperatorGraph
 from problems.problem import Problem
 
@@ -113,7 +115,7 @@ def write_columns(
     functions = {"whole": letters}
     if entries.stages > 1:
         functions |= {f"stage{number}": letters for number in range(1, entries.stages + 1)}
-    program = Program(
+    program = CppProgram(
         summary=summary,
         space=space,
         configuration=configuration,
@@ -122,7 +124,7 @@ def write_columns(
         values=columns.signature.values,
         body=tuple(_body(entries)),
     )
-    return write_module(problem, graph, program)
+    return write_program(problem, graph, program)
 
 
 def _parameters(entries: _Entries) -> tuple[dict[str, list[int | bool]], dict[str, int | bool]]:
@@ -142,7 +144,7 @@ def _parameters(entries: _Entries) -> tuple[dict[str, list[int | bool]], dict[st
     if entries.stages > 1:
         space["FUSED"] = [True, False]
         chosen["FUSED"] = True
-    if choice_of_maths(schedule.terms.functions(range(len(schedule.terms.terms)))):
+    if choice_of_maths(functions(schedule.terms, range(len(schedule.terms.terms)))):
         space["LIBRARY_MATHS"] = [False, True]
         chosen["LIBRARY_MATHS"] = False
     return space, chosen

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from operators.sketches.emitter import EXTREMES, FIRSTS, Emitter
-from operators.sketches.expressions import Load
-from operators.sketches.schedule import Level, Schedule
-from operators.sketches.signature import Signature
+from operators.sketches.cpp.emitter import EXTREMES, FIRSTS, Emitter
+from operators.sketches.cpp.signature import Signature
+from operators.sketches.patterns.expressions import Load
+from operators.sketches.patterns.schedule import Level, Schedule
 
 __all__ = ["total_text"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 
-from operators.sketches.expressions import Terms
+from operators.sketches.patterns.expressions import Terms
 
 __all__ = ["POINTWISE"]
 

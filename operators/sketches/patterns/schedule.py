@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from operators.sketches.axes import contiguous_strides
-from operators.sketches.expressions import Load, Terms
-from operators.sketches.patterns import Computation
+from operators.sketches.patterns.axes import contiguous_strides
+from operators.sketches.patterns.computation import Computation
+from operators.sketches.patterns.expressions import Load, Terms
 
 __all__ = ["Level", "Loop", "Schedule", "plan"]
 

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from operators.sketches.axes import Placed
-from operators.sketches.builder import Builder, NotCoveredError
-from operators.sketches.expressions import Load
+from operators.sketches.patterns.axes import Placed
+from operators.sketches.patterns.builder import Builder, NotCoveredError
+from operators.sketches.patterns.expressions import Load
 
 __all__ = ["COMPOSITES"]
 

@@ -2,121 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from math import prod
-from typing import Any
 
 from archives.configuration import Space
-from operators.sketches.convolution_text import CONVOLUTION
-from operators.sketches.lanes import LANES_TEXT, defines
-from operators.sketches.module import Program, local_names, write_module
-from operators.sketches.operands import computing, is_result, whole_operand
+from operators.sketches.cpp.convolution_text import CONVOLUTION
+from operators.sketches.cpp.lanes import LANES_TEXT, defines
+from operators.sketches.cpp.program import CppProgram, write_program
+from operators.sketches.module import local_names
+from operators.sketches.patterns.convolution import Convolution, find_convolution
 from operators.sketches.sketch import Sketch
-from operators.sketches.windows import Windows, merged
-from problems.graph import Node, OperatorGraph, TensorSpec
+from problems.graph import OperatorGraph
 from problems.problem import Problem
 
-__all__ = ["DIRECT_CONVOLUTION", "Convolution", "find_convolution", "read_convolution"]
+__all__ = ["DIRECT_CONVOLUTION"]
 
 _OC_BLOCKS = (1, 2, 4, 6, 8, 12, 14)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Convolution:
-    """One convolution, standard or transposed, all operands dense in memory.
-
-    Attributes:
-        x: Value name of the input, (N, C, spatial...).
-        weight: Value name of the weight, in torch's layout.
-        bias: Value name of the bias, or None.
-        batch: N.
-        channels: Input and output channels.
-        groups: Number of groups.
-        transposed: Whether it is a transposed convolution.
-        windows: Geometry of the spatial dimensions.
-        shape: Shape of the output.
-    """
-
-    x: str
-    weight: str
-    bias: str | None
-    batch: int
-    channels: tuple[int, int]
-    groups: int
-    transposed: bool
-    windows: Windows
-    shape: tuple[int, ...]
-
-
-def find_convolution(graph: OperatorGraph) -> Convolution | None:
-    """Return the convolution that the whole graph is, or None."""
-    nodes = list(computing(graph).items())
-    if len(nodes) != 1 or not is_result(graph, nodes[0][0]):
-        return None
-    index, node = nodes[0]
-    found = read_convolution(graph, index)
-    returned = graph.spec(graph.outputs[0])
-    x = whole_operand(graph, node.inputs[0])
-    if found is None or x is None or not isinstance(returned, TensorSpec):
-        return None
-    return replace(found, x=x, shape=returned.shape)
-
-
-def read_convolution(graph: OperatorGraph, index: int) -> Convolution | None:
-    """Return what a node convolves, or None if it is no convolution in float32.
-
-    Args:
-        graph: The graph.
-        index: Number of the node; its input may be any value, its weight and bias must be whole
-            inputs or parameters.
-    """
-    node = graph.nodes[index]
-    if node.op != "aten.convolution.default" or not prod(node.outputs[0].shape):
-        return None
-    x = graph.spec(node.inputs[0])
-    weight = whole_operand(graph, node.inputs[1])
-    bias = whole_operand(graph, node.inputs[2]) if len(node.inputs) > 2 else None
-    if not isinstance(x, TensorSpec) or x.dtype != "float32" or weight is None:
-        return None
-    if len(node.inputs) > 2 and bias is None:
-        return None
-    return _described(graph, node, x, weight, bias)
-
-
-def _described(
-    graph: OperatorGraph, node: Node, x: TensorSpec, weight: str, bias: str | None
-) -> Convolution | None:
-    stride, padding, dilation, transposed, _, groups = node.arguments[3:9]
-    weight_spec, out = graph.spec(weight), node.outputs[0]
-    dims = len(x.shape) - 2
-    if not isinstance(weight_spec, TensorSpec) or not 1 <= dims <= 3:
-        return None
-    if len(weight_spec.shape) != dims + 2:
-        return None
-    windows = Windows.of(
-        size=x.shape[2:],
-        out=out.shape[2:],
-        kernel=weight_spec.shape[2:],
-        stride=_ints(stride),
-        padding=_ints(padding),
-        dilation=_ints(dilation),
-    )
-    return Convolution(
-        x=node.inputs[0],
-        weight=weight,
-        bias=bias,
-        batch=x.shape[0],
-        channels=(x.shape[1], out.shape[1]),
-        groups=int(groups),
-        transposed=bool(transposed),
-        windows=merged(windows),
-        shape=out.shape,
-    )
-
-
-def _ints(values: Sequence[Any]) -> tuple[int, ...]:
-    return tuple(int(value) for value in values)
 
 
 def _values(found: Convolution) -> dict[str, int]:
@@ -192,7 +92,7 @@ def _write(problem: Problem, graph: OperatorGraph) -> str | None:
         return None
     x, weight = f"{names[found.x]}.data_ptr()", f"{names[found.weight]}.data_ptr()"
     bias = f"{names[found.bias]}.data_ptr()" if found.bias else "None"
-    program = Program(
+    program = CppProgram(
         summary="Direct convolution: a tile of channels and positions is summed in registers.",
         space=_space(found),
         configuration=_configuration(found),
@@ -210,7 +110,7 @@ def _write(problem: Problem, graph: OperatorGraph) -> str | None:
             "return out",
         ),
     )
-    return write_module(problem, graph, program)
+    return write_program(problem, graph, program)
 
 
 DIRECT_CONVOLUTION = Sketch(name="direct-convolution", device="cpu", write=_write)

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
 from archives.configuration import Space
-from operators.sketches.convolution import Convolution, find_convolution, read_convolution
-from operators.sketches.depthwise_text import DEPTHWISE
-from operators.sketches.gemm import GEMM, GEMM_CONFIGURATION, GEMM_SPACE
-from operators.sketches.lanes import LANES_TEXT, defines
-from operators.sketches.module import Program, local_names, write_module
-from operators.sketches.operands import computing, is_result, producer, whole_operand
+from operators.sketches.cpp.depthwise_text import DEPTHWISE
+from operators.sketches.cpp.gemm import GEMM, GEMM_CONFIGURATION, GEMM_SPACE
+from operators.sketches.cpp.lanes import LANES_TEXT, defines
+from operators.sketches.cpp.program import CppProgram, write_program
+from operators.sketches.module import local_names
+from operators.sketches.patterns.convolution import Convolution
+from operators.sketches.patterns.separable import find_depthwise, find_separable
 from operators.sketches.sketch import Sketch
 from problems.graph import OperatorGraph
 from problems.problem import Problem
 
-__all__ = ["DEPTHWISE_ROWS", "DEPTHWISE_SEPARABLE", "Separable", "find_separable"]
+__all__ = ["DEPTHWISE_ROWS", "DEPTHWISE_SEPARABLE"]
 
 _SPACE: Space = {
     "LANES": (8, 16),
@@ -33,44 +32,6 @@ _CONFIGURATION = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Separable:
-    """A depthwise convolution and a pointwise one over its result.
-
-    Attributes:
-        depthwise: The first.
-        pointwise: The second.
-    """
-
-    depthwise: Convolution
-    pointwise: Convolution
-
-
-def find_separable(graph: OperatorGraph) -> Separable | None:
-    """Return the two convolutions that the whole graph is, or None."""
-    nodes = list(computing(graph))
-    if len(nodes) != 2 or not is_result(graph, nodes[1]):
-        return None
-    first, second = (read_convolution(graph, index) for index in nodes)
-    if first is None or second is None or not _is_depthwise(first) or not _is_pointwise(second):
-        return None
-    x = whole_operand(graph, graph.nodes[nodes[0]].inputs[0])
-    chained = producer(graph, graph.nodes[nodes[1]].inputs[0]) == nodes[0]
-    if x is None or not chained:
-        return None
-    return Separable(depthwise=replace(first, x=x), pointwise=second)
-
-
-def _is_depthwise(found: Convolution) -> bool:
-    flat = found.windows.size[0] == found.windows.out[0] == found.windows.kernel[0] == 1
-    return not found.transposed and found.groups == found.channels[0] and flat
-
-
-def _is_pointwise(found: Convolution) -> bool:
-    plain = found.windows.kernel == found.windows.stride == (1, 1, 1)
-    return plain and found.groups == 1 and found.windows.padding == (0, 0, 0)
-
-
 def _values(found: Convolution) -> dict[str, int]:
     return {
         "BATCH": found.batch,
@@ -85,12 +46,12 @@ def _pointer(names: dict[str, str], value: str | None) -> str:
 
 
 def _write_depthwise(problem: Problem, graph: OperatorGraph) -> str | None:
-    found = find_convolution(graph)
+    found = find_depthwise(graph)
     names = local_names(problem, graph)
-    if found is None or names is None or not _is_depthwise(found):
+    if found is None or names is None:
         return None
     pointers = ", ".join(_pointer(names, v) for v in (found.x, found.weight, found.bias))
-    program = Program(
+    program = CppProgram(
         summary="Depthwise convolution: a block of output rows shares each load of the input.",
         space=_SPACE,
         configuration=_CONFIGURATION,
@@ -103,7 +64,7 @@ def _write_depthwise(problem: Problem, graph: OperatorGraph) -> str | None:
             "return out",
         ),
     )
-    return write_module(problem, graph, program)
+    return write_program(problem, graph, program)
 
 
 _SEPARABLE = """
@@ -165,7 +126,7 @@ def _write_separable(problem: Problem, graph: OperatorGraph) -> str | None:
     head = ", ".join(_pointer(names, v) for v in (first.x, first.weight, first.bias))
     tail = ", ".join(_pointer(names, v) for v in (second.weight, second.bias))
     state = (first.x, first.weight, first.bias, second.weight, second.bias)
-    program = Program(
+    program = CppProgram(
         summary="Depthwise convolution of a strip of rows, then the pointwise one over the strip.",
         space={**_SPACE, **GEMM_SPACE, "STRIP_ROWS": (2, 4, 8, 16, 4096), "STAGED": (False, True)},
         configuration={
@@ -190,7 +151,7 @@ def _write_separable(problem: Problem, graph: OperatorGraph) -> str | None:
             "return out",
         ),
     )
-    return write_module(problem, graph, program)
+    return write_program(problem, graph, program)
 
 
 DEPTHWISE_ROWS = Sketch(name="depthwise-rows", device="cpu", write=_write_depthwise)

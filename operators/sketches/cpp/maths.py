@@ -1,4 +1,4 @@
-"""Text that all C++ sketches share: the loader, the prelude and vector maths.
+"""C++ text that sketches over terms share: the prelude and vector maths.
 
 No C++ header is included: what is used is declared, which makes a compile take 0.1 s, not 0.3 s.
 Loops over vectors are plain loops under `#pragma omp simd`; the maths below is written without
@@ -10,59 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-__all__ = ["FLAGS", "LOADER", "PRELUDE", "choice_of_maths", "maths"]
-
-FLAGS = (
-    "-O3",
-    "-march=native",
-    "-fPIC",
-    "-shared",
-    "-fopenmp",
-    "-fno-math-errno",
-    "-fno-trapping-math",
-    "-fno-thread-jumps",
-    "-std=c++17",
-    "-w",
-)
-"""How programs are compiled.
-
-Never -ffast-math: linked in, it changes the whole process. Threading jumps through the selects of
-the maths below costs a quarter more instructions (GCC 12).
-"""
-
-LOADER = f'''
-FLAGS = {list(FLAGS)!r}
-
-
-def load_kernels(source, config):
-    """Compile the C++ text for one configuration and load it."""
-    flags = FLAGS + [f"-D{{name}}={{int(value)}}" for name, value in config.items()]
-    flags += [f"-mprefer-vector-width={{config.get('VECTOR_BITS', 256)}}"]
-    default = os.path.join(tempfile.gettempdir(), f"kernels-{{os.getuid()}}")
-    folder = os.environ.get("EVOKERNEL_BUILD_DIR", default)
-    os.makedirs(folder, mode=0o700, exist_ok=True)
-    key = hashlib.sha256("\\0".join([source, *flags]).encode()).hexdigest()
-    path = os.path.join(folder, f"{{key[:32]}}.so")
-    if not os.path.exists(path):
-        fresh = f"{{path}}.{{os.getpid()}}"
-        command = ["g++", *flags, "-x", "c++", "-", "-o", fresh, "-lmvec", "-lm"]
-        result = subprocess.run(command, input=source, capture_output=True, text=True)
-        if result.returncode:
-            raise RuntimeError(f"g++ failed on CPP_SOURCE:\\n{{result.stderr}}")
-        os.replace(fresh, path)
-    return ctypes.CDLL(path)
-
-
-def checked(name, tensor, shape, dtype):
-    """Insist on what the kernel was written for; return the tensor, contiguous."""
-    if not isinstance(tensor, torch.Tensor):
-        raise ValueError(f"{{name}} is a {{type(tensor).__name__}}, expected a tensor of {{shape}}")
-    got = (tuple(tensor.shape), tensor.dtype, tensor.device.type)
-    if got != (shape, dtype, "cpu"):
-        raise ValueError(f"{{name}} is {{got}}, this kernel is for {{(shape, dtype, 'cpu')}} only")
-    return tensor.contiguous()
-'''
-"""Python text: `load_kernels` and `checked`."""
+__all__ = ["PRELUDE", "choice_of_maths", "maths"]
 
 PRELUDE = """
 extern "C" int omp_get_max_threads();

@@ -6,8 +6,8 @@ here over parts of a row instead of single elements.
 
 from __future__ import annotations
 
-from operators.sketches.schedule import Schedule
-from operators.sketches.signature import Signature
+from operators.sketches.cpp.signature import Signature
+from operators.sketches.patterns.schedule import Schedule
 
 __all__ = ["join_text", "online_lines", "online_pair"]
 

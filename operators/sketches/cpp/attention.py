@@ -2,117 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from operators.sketches.gemm import GEMM, GEMM_CONFIGURATION, GEMM_SPACE
-from operators.sketches.lanes import LANES_TEXT, defines
-from operators.sketches.module import Program, local_names, write_module
-from operators.sketches.operands import Operand, computing, is_result, operand, producer
+from operators.sketches.cpp.gemm import GEMM, GEMM_CONFIGURATION, GEMM_SPACE
+from operators.sketches.cpp.lanes import LANES_TEXT, defines
+from operators.sketches.cpp.program import CppProgram, write_program
+from operators.sketches.module import local_names
+from operators.sketches.patterns.attention import Attention, find_attention
 from operators.sketches.sketch import Sketch
-from problems.graph import OperatorGraph, TensorSpec
+from problems.graph import OperatorGraph
 from problems.problem import Problem
 
-__all__ = ["BLOCKED_ATTENTION", "Attention", "find_attention"]
-
-_SOFTMAX = ("aten._softmax.default", "aten._safe_softmax.default")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Attention:
-    """softmax(scale * Q K^T) V over a batch of heads.
-
-    Attributes:
-        q: Queries, shape (batch, L, D).
-        k: Keys as they are multiplied, shape (batch, D, S).
-        v: Values, shape (batch, S, E).
-        scale: Factor of the scores.
-        safe: Whether a row without any finite score gives zeros, rather than NaN.
-        shape: Shape of the output.
-    """
-
-    q: Operand
-    k: Operand
-    v: Operand
-    scale: float
-    safe: bool
-    shape: tuple[int, ...]
-
-
-def find_attention(graph: OperatorGraph) -> Attention | None:
-    """Return the attention that the whole graph is, or None.
-
-    Two batched products with a softmax over the last dimension between them; queries, keys or
-    scores may be scaled by numbers.
-    """
-    nodes = computing(graph)
-    last = max(nodes, default=-1)
-    if last < 0 or graph.nodes[last].op != "aten.bmm.default" or not is_result(graph, last):
-        return None
-    weights, values = graph.nodes[last].inputs
-    softmax = producer(graph, weights)
-    if softmax is None or not _over_last(graph, softmax):
-        return None
-    scale, first, scalings = _unscaled(graph, graph.nodes[softmax].inputs[0])
-    scores = producer(graph, first)
-    if scores is None or graph.nodes[scores].op != "aten.bmm.default":
-        return None
-    query, key = (_scaled_operand(graph, value) for value in graph.nodes[scores].inputs)
-    v = operand(graph, values)
-    returned = graph.spec(graph.outputs[0])
-    if query is None or key is None or v is None or not isinstance(returned, TensorSpec):
-        return None
-    if len(nodes) != 3 + scalings + query[2] + key[2]:
-        return None
-    return Attention(
-        q=query[0],
-        k=key[0],
-        v=v,
-        scale=scale * query[1] * key[1],
-        safe="safe" in graph.nodes[softmax].op,
-        shape=returned.shape,
-    )
-
-
-def _over_last(graph: OperatorGraph, index: int) -> bool:
-    node = graph.nodes[index]
-    rank = len(node.outputs[0].shape)
-    return node.op in _SOFTMAX and int(node.arguments[1]) % rank == rank - 1
-
-
-def _unscaled(graph: OperatorGraph, value: str) -> tuple[float, str, int]:
-    """Follow a multiplication or division by a number: its factor, what it scales, how many."""
-    index = producer(graph, value)
-    if index is None:
-        return 1.0, value, 0
-    node = graph.nodes[index]
-    numbers = [a for a in node.arguments[1:] if isinstance(a, int | float)]
-    if len(node.inputs) != 1 or len(numbers) != 1:
-        return 1.0, value, 0
-    if node.op in ("aten.mul.Scalar", "aten.mul.Tensor"):
-        return float(numbers[0]), node.inputs[0], 1
-    if node.op in ("aten.div.Scalar", "aten.div.Tensor"):
-        return 1.0 / numbers[0], node.inputs[0], 1
-    return 1.0, value, 0
-
-
-def _scaled_operand(graph: OperatorGraph, value: str) -> tuple[Operand, float, int] | None:
-    """A view of an input that may be scaled on the way: the view, the factor, 1 if scaled."""
-    factor, source, count = _unscaled(graph, value)
-    view = operand(graph, source)
-    spec = graph.spec(value)
-    if view is None or not isinstance(spec, TensorSpec):
-        return None
-    index = producer(graph, value)
-    if index is None:
-        return view, factor, count
-    # Scaling keeps the strides of a dense view, so views of its result are views of the input.
-    if graph.nodes[index].outputs[0].stride != view.stride or view.offset or spec.offset:
-        return None
-    return (
-        Operand(value=view.value, shape=spec.shape, stride=spec.stride, offset=0),
-        factor,
-        count,
-    )
+__all__ = ["BLOCKED_ATTENTION"]
 
 
 _ATTENTION = """
@@ -215,7 +114,7 @@ def _write(problem: Problem, graph: OperatorGraph) -> str | None:
         return None
     q, k, v = (f"{names[view.value]}.data_ptr()" for view in (found.q, found.k, found.v))
     scores = (found.q.shape[0], found.q.shape[1], found.k.shape[2])
-    program = Program(
+    program = CppProgram(
         summary="Attention for a block of queries at a time: scores, softmax and values in cache.",
         space={**GEMM_SPACE, "QUERY_BLOCK": (16, 32, 64, 128, 256), "STAGED": (False, True)},
         configuration={**GEMM_CONFIGURATION, "QUERY_BLOCK": 128, "PACK_A": False, "STAGED": False},
@@ -239,7 +138,7 @@ def _write(problem: Problem, graph: OperatorGraph) -> str | None:
             "return out",
         ),
     )
-    return write_module(problem, graph, program)
+    return write_program(problem, graph, program)
 
 
 BLOCKED_ATTENTION = Sketch(name="blocked-attention", device="cpu", write=_write)

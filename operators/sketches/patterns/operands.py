@@ -7,6 +7,7 @@ input it lies in with its strides.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from math import prod
 
@@ -57,15 +58,18 @@ def computing(graph: OperatorGraph) -> dict[int, Node]:
     return {i: node for i, node in enumerate(graph.nodes) if node.op not in _VIEWS}
 
 
-def operand(graph: OperatorGraph, value: str) -> Operand | None:
-    """Return a value as a view of a contiguous float32 input, or None.
+def operand(
+    graph: OperatorGraph, value: str, dtypes: Collection[str] = ("float32",)
+) -> Operand | None:
+    """Return a value as a view of a contiguous input of given dtypes, or None.
 
     Args:
         graph: The graph.
         value: Any value of it; views are followed to where their storage comes from.
+        dtypes: Names of the dtypes that count.
     """
     spec = graph.spec(value)
-    if not isinstance(spec, TensorSpec) or spec.dtype != "float32":
+    if not isinstance(spec, TensorSpec) or spec.dtype not in dtypes:
         return None
     bases = {f"input{index}": base for index, base in enumerate(graph.inputs)}
     bases |= {f"param:{name}": base for name, base in graph.parameters.items()}
@@ -79,14 +83,17 @@ def operand(graph: OperatorGraph, value: str) -> Operand | None:
     return None
 
 
-def whole_operand(graph: OperatorGraph, value: str) -> str | None:
+def whole_operand(
+    graph: OperatorGraph, value: str, dtypes: Collection[str] = ("float32",)
+) -> str | None:
     """Return the input, parameter or buffer of which a value is all, in the same order.
 
     Args:
         graph: The graph.
         value: Any value of it, such as a reshaped input.
+        dtypes: Names of the dtypes that count.
     """
-    view = operand(graph, value)
+    view = operand(graph, value, dtypes)
     if view is None or view.offset:
         return None
     base = graph.spec(view.value)
@@ -104,12 +111,13 @@ def producer(graph: OperatorGraph, value: str) -> int | None:
     return None
 
 
-def is_result(graph: OperatorGraph, index: int) -> bool:
+def is_result(graph: OperatorGraph, index: int, dtypes: Collection[str] = ("float32",)) -> bool:
     """Tell whether the graph returns one value: all that a node wrote, in its order.
 
     Args:
         graph: The graph.
         index: Number of the node; its first output counts.
+        dtypes: Names of the dtypes that count.
     """
     if len(graph.outputs) != 1:
         return False
@@ -118,7 +126,8 @@ def is_result(graph: OperatorGraph, index: int) -> bool:
     return (
         isinstance(result, TensorSpec)
         and result.storage == written.storage
-        and result.dtype == written.dtype == "float32"
+        and result.dtype == written.dtype
+        and result.dtype in dtypes
         and prod(result.shape) == prod(written.shape)
         and result.offset == written.offset == 0
         and _in_order(result.shape, result.stride)

@@ -1,4 +1,4 @@
-"""Expressions: what one output element is, as a directed graph of terms, and its C++ text.
+"""Expressions: what one output element is, as a directed graph of terms.
 
 A term stands for a value at every point of an iteration space with numbered axes, outermost
 first; a term that does not depend on an axis is constant along it. Equal terms are one term.
@@ -6,81 +6,54 @@ first; a term that does not depend on an axis is constant along it. Equal terms 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-__all__ = ["CALLS", "Call", "Load", "Term", "Terms", "literal"]
+__all__ = ["OPERATIONS", "Load", "Term", "Terms"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
-    """A pointwise function in C++.
-
-    Attributes:
-        text: Its text, operands as {0}, {1}, {2}.
-        needs: The function of `operators.sketches.cpp.maths` it calls, or "".
-        result: C++ type of the result.
-    """
-
-    text: str
-    needs: str = ""
-    result: str = "float"
-
-
-def _function(name: str, arguments: int = 1) -> Call:
-    operands = ", ".join(f"{{{index}}}" for index in range(arguments))
-    return Call(text=f"{name}({operands})", needs=name)
-
-
-def _builtin(name: str) -> Call:
-    return Call(text=f"__builtin_{name}({{0}})")
-
-
-def _compare(sign: str) -> Call:
-    return Call(text=f"({{0}} {sign} {{1}})", result="bool")
-
-
-CALLS: Mapping[str, Call] = {
-    "add": Call(text="({0} + {1})"),
-    "subtract": Call(text="({0} - {1})"),
-    "product": Call(text="({0} * {1})"),
-    "quotient": Call(text="({0} / {1})"),
-    "negative": Call(text="(-{0})"),
-    "absolute": _builtin("fabsf"),
-    "root": _builtin("sqrtf"),
-    "floor": _builtin("floorf"),
-    "ceiling": _builtin("ceilf"),
-    "rounded": _builtin("rintf"),
-    "truncated": _builtin("truncf"),
-    "exponential": _function("exponential"),
-    "exponential_minus_1": _function("exponential_minus_1"),
-    "logarithm": _function("logarithm"),
-    "logarithm_of_1_plus": _function("logarithm_of_1_plus"),
-    "hyperbolic_tangent": _function("hyperbolic_tangent"),
-    "error_function": _function("error_function"),
-    "logistic": _function("logistic"),
-    "sine": _function("sinf"),
-    "cosine": _function("cosf"),
-    "power": _function("powf", 2),
-    "larger": _function("larger", 2),
-    "lesser": _function("lesser", 2),
-    "at_least": Call(text="({0} < {1} ? {1} : {0})"),
-    "at_most": Call(text="({0} > {1} ? {1} : {0})"),
-    "less": _compare("<"),
-    "less_equal": _compare("<="),
-    "greater": _compare(">"),
-    "greater_equal": _compare(">="),
-    "equal": _compare("=="),
-    "unequal": _compare("!="),
-    "both": _compare("&"),
-    "either": _compare("|"),
-    "neither": Call(text="(!{0})", result="bool"),
-    "select": Call(text="({0} ? {1} : {2})"),
-    "number": Call(text="(float){0}"),
-    "truth": Call(text="({0} != 0)", result="bool"),
-}
-"""Pointwise functions by name. NaN passes through all of them as in torch."""
+OPERATIONS = frozenset(
+    [
+        "add",
+        "subtract",
+        "product",
+        "quotient",
+        "negative",
+        "absolute",
+        "root",
+        "floor",
+        "ceiling",
+        "rounded",
+        "truncated",
+        "exponential",
+        "exponential_minus_1",
+        "logarithm",
+        "logarithm_of_1_plus",
+        "hyperbolic_tangent",
+        "error_function",
+        "logistic",
+        "sine",
+        "cosine",
+        "power",
+        "larger",
+        "lesser",
+        "at_least",
+        "at_most",
+        "less",
+        "less_equal",
+        "greater",
+        "greater_equal",
+        "equal",
+        "unequal",
+        "both",
+        "either",
+        "neither",
+        "select",
+        "number",
+        "truth",
+    ]
+)
+"""Names of pointwise functions. NaN passes through all of them as in torch."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,7 +82,7 @@ class Term:
     """One term.
 
     Attributes:
-        op: "load", "scalar", "constant", "reduce" or a name in `CALLS`.
+        op: "load", "scalar", "constant", "reduce" or a name in `OPERATIONS`.
         args: Numbers of its operands.
         payload: A `Load`, the name of a scalar, a number, None, or the kind of a reduction: "sum",
             "max", "min", "argmax", "argmin", or "peak", a maximum that passes over NaN.
@@ -154,7 +127,7 @@ class Terms:
 
         A quotient by what is constant along some axes becomes a product with its inverse.
         """
-        assert op in CALLS, op
+        assert op in OPERATIONS, op
         if op == "quotient" and self[args[0]].axes > self[args[1]].axes:
             return self.call("product", args[0], self.call("quotient", self.constant(1), args[1]))
         axes = frozenset().union(*(self[arg].axes for arg in args))
@@ -199,23 +172,9 @@ class Terms:
                 results[number] = self.call(term.op, *args)
         return results.get(root, root)
 
-    def functions(self, numbers: Iterable[int]) -> set[str]:
-        """Return the names of the C++ functions that some terms call."""
-        calls = (CALLS[self[n].op].needs for n in numbers if self[n].op in CALLS)
-        return {name for name in calls if name}
-
     def _add(self, term: Term) -> int:
         key = (term.op, term.args, term.payload, term.axes)
         if key not in self._numbers:
             self._numbers[key] = len(self.terms)
             self.terms.append(term)
         return self._numbers[key]
-
-
-def literal(value: float) -> str:
-    """Return a C++ float literal."""
-    if math.isnan(value):
-        return "NAN_"
-    if math.isinf(value):
-        return "INF" if value > 0 else "-INF"
-    return f"{value!r}f"

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from operators.sketches.online import online_pair
-from operators.sketches.patterns import lower
-from operators.sketches.schedule import Level, plan
+from operators.sketches.cpp.online import online_pair
+from operators.sketches.cpp.sweep_program import write_sweep
+from operators.sketches.patterns.computation import lower
+from operators.sketches.patterns.schedule import Level, plan
 from operators.sketches.sketch import Sketch
-from operators.sketches.sweep_program import write_sweep
 from problems.graph import OperatorGraph
 from problems.problem import Problem
 

@@ -6,13 +6,14 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from operators.sketches.axes import Placed, aligned, contiguous_strides, grouped
-from operators.sketches.expressions import Load, Terms
+from operators.sketches.patterns.axes import Placed, aligned, contiguous_strides, grouped
+from operators.sketches.patterns.expressions import Load, Terms
 from problems.graph import OperatorGraph, TensorSpec
 
 __all__ = ["Builder", "NotCoveredError"]
 
 _LOADED = frozenset({"float32", "bool", "int64"})
+_HALVES = frozenset({"float16", "bfloat16"})
 
 
 class NotCoveredError(Exception):
@@ -28,6 +29,7 @@ class Builder:
         sizes: Sizes of the axes, outermost first.
         largest: Dimensions of the first of the largest shapes.
         shifted: Variances by one pass over x - x[0], not by two passes.
+        halves: Tensors in float16 and bfloat16 are taken too, as if they were in float32.
         terms: All terms.
         values: Where each value lies, by name.
         updates: Buffers written besides.
@@ -38,10 +40,15 @@ class Builder:
     sizes: tuple[int, ...]
     largest: tuple[tuple[int, ...], ...]
     shifted: bool
+    halves: bool = False
     terms: Terms = field(default_factory=Terms)
     values: dict[str, Placed] = field(default_factory=dict)
     updates: list[tuple[str, Placed]] = field(default_factory=list)
     counters: list[str] = field(default_factory=list)
+
+    def takes(self, dtype: str) -> bool:
+        """Tell whether tensors of a dtype are loaded."""
+        return dtype in _LOADED or (self.halves and dtype in _HALVES)
 
     def value(self, name: str) -> Placed:
         """Return where a value lies; an input of fewer elements has no place yet.
@@ -54,7 +61,7 @@ class Builder:
         if name.startswith("node"):
             raise NotCoveredError(name)
         spec = self.graph.spec(name)
-        if not isinstance(spec, TensorSpec) or spec.dtype not in _LOADED:
+        if not isinstance(spec, TensorSpec) or not self.takes(spec.dtype):
             raise NotCoveredError(name)
         if spec.numel != math.prod(self.sizes):
             if spec.numel == 1:
@@ -69,7 +76,7 @@ class Builder:
         """Return an input, parameter or buffer, placed along given axes."""
         spec = self.graph.spec(name)
         assert isinstance(spec, TensorSpec)
-        if spec.dtype not in _LOADED:
+        if not self.takes(spec.dtype):
             raise NotCoveredError(name)
         strides = contiguous_strides(dims, self.sizes)
         load = Load(value=name, dtype=spec.dtype, strides=strides)

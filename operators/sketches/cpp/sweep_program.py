@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from operators.sketches.cpp import choice_of_maths
-from operators.sketches.module import Program, local_names, write_module
-from operators.sketches.online import join_text, online_lines
-from operators.sketches.schedule import Level, Schedule
-from operators.sketches.signature import Signature
-from operators.sketches.sweep import Sweep, fold
+from operators.sketches.cpp.calls import functions
+from operators.sketches.cpp.maths import choice_of_maths
+from operators.sketches.cpp.online import join_text, online_lines
+from operators.sketches.cpp.program import CppProgram, write_program
+from operators.sketches.cpp.signature import Signature
+from operators.sketches.cpp.sweep import Sweep, fold
+from operators.sketches.module import local_names
+from operators.sketches.patterns.schedule import Level, Schedule
 from problems.graph import OperatorGraph
 from problems.problem import Problem
 
@@ -228,7 +230,7 @@ def write_sweep(
     functions = {"whole": letters}
     if entries.stages > 1 and schedule.passes:
         functions |= {f"stage{number}": letters for number in range(1, entries.stages + 1)}
-    program = Program(
+    program = CppProgram(
         summary=summary,
         space=space,
         configuration=configuration,
@@ -237,7 +239,7 @@ def write_sweep(
         values=signature.values,
         body=tuple(_body(entries)),
     )
-    return write_module(problem, graph, program)
+    return write_program(problem, graph, program)
 
 
 def _parameters(entries: _Entries) -> tuple[dict[str, list[int | bool]], dict[str, int | bool]]:
@@ -258,7 +260,7 @@ def _parameters(entries: _Entries) -> tuple[dict[str, list[int | bool]], dict[st
     if not schedule.passes:
         space["CALLS"] = [1, 2, 3, 6]
         chosen["CALLS"] = 1
-    if choice_of_maths(schedule.terms.functions(range(len(schedule.terms.terms)))):
+    if choice_of_maths(functions(schedule.terms, range(len(schedule.terms.terms)))):
         space["LIBRARY_MATHS"] = [False, True]
         chosen["LIBRARY_MATHS"] = False
     return space, chosen

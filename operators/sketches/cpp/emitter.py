@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from operators.sketches.expressions import CALLS, Load, Terms, literal
-from operators.sketches.schedule import Loop, Schedule
+from operators.sketches.cpp.calls import CALLS, literal
+from operators.sketches.patterns.expressions import Load, Terms
+from operators.sketches.patterns.schedule import Loop, Schedule
 
 __all__ = ["C_TYPES", "EXTREMES", "FIRSTS", "Emitter", "indices", "offset", "update"]
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from operators.sketches.column_program import write_columns
-from operators.sketches.patterns import lower
-from operators.sketches.schedule import plan
+from operators.sketches.cpp.column_program import write_columns
+from operators.sketches.patterns.computation import lower
+from operators.sketches.patterns.schedule import plan
 from operators.sketches.sketch import Sketch
 from problems.graph import OperatorGraph
 from problems.problem import Problem

@@ -11,12 +11,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from operators.sketches.axes import contiguous_strides
-from operators.sketches.cpp import PRELUDE, maths
-from operators.sketches.emitter import C_TYPES, EXTREMES, FIRSTS, Emitter, indices, offset, update
-from operators.sketches.expressions import Load
-from operators.sketches.schedule import Level, Loop, Schedule
-from operators.sketches.signature import Signature
+from operators.sketches.cpp.calls import functions
+from operators.sketches.cpp.emitter import (
+    C_TYPES,
+    EXTREMES,
+    FIRSTS,
+    Emitter,
+    indices,
+    offset,
+    update,
+)
+from operators.sketches.cpp.maths import PRELUDE, maths
+from operators.sketches.cpp.signature import Signature
+from operators.sketches.patterns.axes import contiguous_strides
+from operators.sketches.patterns.expressions import Load
+from operators.sketches.patterns.schedule import Level, Loop, Schedule
 
 __all__ = ["CHUNK", "Columns"]
 
@@ -71,10 +80,10 @@ class Columns:
         terms = schedule.terms
         needed = terms.needed([schedule.computation.output.term, *schedule.row_roots()])
         kinds = {str(terms[n].payload) for n in needed if terms[n].op == "reduce"}
-        functions = terms.functions(needed) | {EXTREMES[k] for k in kinds if k in EXTREMES}
+        called = functions(terms, needed) | {EXTREMES[k] for k in kinds if k in EXTREMES}
         rows = schedule.rows // self.inner.size
         lines = [
-            PRELUDE.strip() + maths(functions).rstrip(),
+            PRELUDE.strip() + maths(called).rstrip(),
             "",
             f"const long ROWS = {rows}, DEPTH = {self.depth}, INNER = {self.inner.size};",
             "const long ACROSS = (INNER + TILE - 1) / TILE, TILES = ROWS * ACROSS;",

@@ -11,13 +11,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from operators.sketches.axes import contiguous_strides
-from operators.sketches.cpp import PRELUDE, maths
-from operators.sketches.emitter import C_TYPES, EXTREMES, FIRSTS, Emitter, indices, offset, update
-from operators.sketches.expressions import Load
-from operators.sketches.schedule import Level, Loop, Schedule
-from operators.sketches.signature import Signature
-from operators.sketches.total import total_text
+from operators.sketches.cpp.calls import functions
+from operators.sketches.cpp.emitter import (
+    C_TYPES,
+    EXTREMES,
+    FIRSTS,
+    Emitter,
+    indices,
+    offset,
+    update,
+)
+from operators.sketches.cpp.maths import PRELUDE, maths
+from operators.sketches.cpp.signature import Signature
+from operators.sketches.cpp.total import total_text
+from operators.sketches.patterns.axes import contiguous_strides
+from operators.sketches.patterns.expressions import Load
+from operators.sketches.patterns.schedule import Level, Loop, Schedule
 
 __all__ = ["Sweep", "fold"]
 
@@ -83,12 +92,12 @@ class Sweep:
         schedule = self.schedule
         roots = [schedule.computation.output.term, *schedule.row_roots()]
         needed = schedule.terms.needed(roots)
-        functions = schedule.terms.functions(needed)
+        called = functions(schedule.terms, needed)
         kinds = {schedule.terms[n].payload for n in needed if schedule.terms[n].op == "reduce"}
-        functions |= {EXTREMES[str(kind)] for kind in kinds if kind in EXTREMES}
+        called |= {EXTREMES[str(kind)] for kind in kinds if kind in EXTREMES}
         out = C_TYPES[schedule.computation.dtype]
         lines = [
-            PRELUDE.strip() + maths(functions).rstrip(),
+            PRELUDE.strip() + maths(called).rstrip(),
             _FOLD.rstrip() if "sum" in kinds else "",
             f"const long ROWS = {schedule.rows}, SEGMENTS = {self.num_segments}, "
             f"INNER = {self.inner.size};",

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from operators.sketches.emitter import C_TYPES
-from operators.sketches.expressions import Load
-from operators.sketches.schedule import Schedule
+from operators.sketches.cpp.emitter import C_TYPES
+from operators.sketches.patterns.expressions import Load
+from operators.sketches.patterns.schedule import Schedule
 
 __all__ = ["Signature"]
 

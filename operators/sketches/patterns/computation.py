@@ -1,8 +1,8 @@
 """Reads an operator graph as one computation: terms over axes, with reductions.
 
 Covered: pointwise operations with broadcasting, views, reductions over any dimensions, softmax,
-the normalisations, norms and losses, all in float32. Whatever else a graph holds, it is not
-covered and `lower` returns None.
+the normalisations, norms and losses, all computed in float32. Whatever else a graph holds, it is
+not covered and `lower` returns None.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from operators.sketches.axes import Placed, grouped, refined
-from operators.sketches.builder import Builder, NotCoveredError
-from operators.sketches.composites import COMPOSITES
-from operators.sketches.expressions import Terms
-from operators.sketches.pointwise import POINTWISE
+from operators.sketches.patterns.axes import Placed, grouped, refined
+from operators.sketches.patterns.builder import Builder, NotCoveredError
+from operators.sketches.patterns.composites import COMPOSITES
+from operators.sketches.patterns.expressions import Terms
+from operators.sketches.patterns.pointwise import POINTWISE
 from problems.graph import Node, OperatorGraph, TensorSpec
 
 __all__ = ["Computation", "lower"]
@@ -25,8 +25,6 @@ _VIEWS = frozenset(
     {"_unsafe_view", "alias", "clone", "contiguous", "detach", "flatten", "reshape", "squeeze"}
     | {"unsqueeze", "view"}
 )
-_OUTPUTS = frozenset({"float32", "int64"})
-_COMPUTED = frozenset({"float32", "bool"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +36,7 @@ class Computation:
         terms: All terms.
         output: The returned value: its term and the axes of each dimension.
         shape: Shape of the output.
-        dtype: "float32", or "int64" for an index.
+        dtype: "float32", "int64" for an index, or "float16" or "bfloat16".
         updates: Buffers written besides: name and value of each.
         counters: Integer buffers that grow by one in each call.
     """
@@ -52,12 +50,15 @@ class Computation:
     counters: tuple[str, ...] = ()
 
 
-def lower(graph: OperatorGraph, *, shifted: bool = False) -> Computation | None:
+def lower(
+    graph: OperatorGraph, *, shifted: bool = False, halves: bool = False
+) -> Computation | None:
     """Read a graph as one computation.
 
     Args:
         graph: The graph.
         shifted: Variances by one pass over x - x[0], not by two passes.
+        halves: Also take tensors in float16 and bfloat16; between them, values are in float32.
 
     Returns:
         The computation; None where the graph is not covered.
@@ -67,7 +68,7 @@ def lower(graph: OperatorGraph, *, shifted: bool = False) -> Computation | None:
     largest = sizes and grouped(range(len(sizes)), sizes, shapes[0])
     if not sizes or not largest or len(graph.outputs) != 1:
         return None
-    builder = Builder(graph=graph, sizes=sizes, largest=largest, shifted=shifted)
+    builder = Builder(graph=graph, sizes=sizes, largest=largest, shifted=shifted, halves=halves)
     try:
         scalars = _scalars(graph)
         for index, node in enumerate(graph.nodes):
@@ -80,7 +81,7 @@ def lower(graph: OperatorGraph, *, shifted: bool = False) -> Computation | None:
     if (spec.dtype == "int64") != _is_index(builder.terms, output.term):
         return None
     covered = math.prod(sizes[axis] for axes in output.dims for axis in axes)
-    if output.term < 0 or covered != spec.numel or spec.dtype not in _OUTPUTS:
+    if output.term < 0 or covered != spec.numel or not _is_output(builder, spec.dtype):
         return None
     return Computation(
         sizes=sizes,
@@ -91,6 +92,10 @@ def lower(graph: OperatorGraph, *, shifted: bool = False) -> Computation | None:
         updates=tuple(builder.updates),
         counters=tuple(builder.counters),
     )
+
+
+def _is_output(builder: Builder, dtype: str) -> bool:
+    return dtype != "bool" and builder.takes(dtype)
 
 
 def _is_index(terms: Terms, number: int) -> bool:
@@ -142,8 +147,10 @@ def _read(builder: Builder, name: str, node: Node, scalars: Mapping[float, str])
     if operation == "add_":
         builder.counters.append(_counter(builder, node))
         return
-    if node.outputs[0].dtype not in _COMPUTED and operation not in ("argmax", "argmin", *_VIEWS):
-        raise NotCoveredError(f"{node.op} in {node.outputs[0].dtype}")
+    dtype = node.outputs[0].dtype
+    computed = dtype != "int64" and builder.takes(dtype)
+    if not computed and operation not in ("argmax", "argmin", *_VIEWS):
+        raise NotCoveredError(f"{node.op} in {dtype}")
     arguments = [_argument(builder, a, scalars) for a in node.arguments]
     keywords = {k: _argument(builder, a, scalars) for k, a in node.keywords.items()}
     if operation in _VIEWS:

@@ -1,0 +1,1 @@
+"""Sketches for CPUs: C++ with OpenMP, called through ctypes."""

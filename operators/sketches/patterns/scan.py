@@ -1,0 +1,141 @@
+"""Scans: running sums and products along a dimension."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from math import prod
+
+from operators.sketches.patterns.operands import (
+    computing,
+    is_result,
+    operand,
+    producer,
+    whole_operand,
+)
+from problems.graph import Node, OperatorGraph, TensorSpec
+
+__all__ = ["Scan", "find_scan"]
+
+
+_ZEROS = ("aten.zeros_like.default", "aten.zeros.default")
+
+
+_SCANS = {"aten.cumsum.default": False, "aten.cumprod.default": True}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scan:
+    """A running sum or product of a dense tensor along one dimension.
+
+    Attributes:
+        x: Value name of the input.
+        mask: Value name of a boolean or float factor of the same shape, or None.
+        product: Whether it multiplies; otherwise it adds.
+        reverse: Whether it runs from the end.
+        exclusive: Whether an element's own value is left out.
+        shape: Shape of input and output.
+        dim: The dimension, from 0.
+    """
+
+    x: str
+    mask: str | None = None
+    product: bool
+    reverse: bool = False
+    exclusive: bool = False
+    shape: tuple[int, ...]
+    dim: int
+
+
+def find_scan(graph: OperatorGraph, dtypes: Collection[str] = ("float32",)) -> Scan | None:
+    """Return the scan that the whole graph is, or None.
+
+    Known forms: the scan itself; flipped before and after; of an input times a mask; of the input
+    moved by one, a zero in front.
+
+    Args:
+        graph: The graph.
+        dtypes: Names of the dtypes that are covered; a mask may be boolean as well.
+    """
+    nodes = computing(graph)
+    scans = [(index, node) for index, node in nodes.items() if node.op in _SCANS]
+    if len(scans) != 1 or not is_result(graph, max(nodes), dtypes):
+        return None
+    index, node = scans[0]
+    shape = node.outputs[0].shape
+    returned = graph.spec(graph.outputs[0])
+    dim = int(node.arguments[1])
+    if not isinstance(returned, TensorSpec) or returned.shape != shape or not prod(shape):
+        return None
+    scan = Scan(x="", product=_SCANS[node.op], shape=shape, dim=dim % len(shape))
+    flipped = max(nodes) != index
+    if flipped and not _flips(nodes[max(nodes)], f"node{index}", scan.dim):
+        return None
+    found, used = _source(graph, scan, node.inputs[0], dtypes)
+    if found is None or found.reverse != flipped or used + 1 + flipped != len(nodes):
+        return None
+    return found
+
+
+def _source(
+    graph: OperatorGraph, scan: Scan, value: str, dtypes: Collection[str]
+) -> tuple[Scan | None, int]:
+    """What is scanned, and how many computing nodes prepare it."""
+    x = whole_operand(graph, value, dtypes)
+    if x is not None:
+        spec = graph.spec(value)
+        same = isinstance(spec, TensorSpec) and spec.shape == scan.shape
+        return (replace(scan, x=x), 0) if same else (None, 0)
+    if not value.startswith("node"):
+        return None, 0
+    node = graph.nodes[int(value.removeprefix("node").partition(".")[0])]
+    if node.op == "aten.flip.default" and not scan.reverse and _flips(node, None, scan.dim):
+        found, used = _source(graph, replace(scan, reverse=True), node.inputs[0], dtypes)
+        return found, used + 1
+    if node.op == "aten.mul.Tensor":
+        return _masked(graph, scan, node, dtypes), 1
+    if node.op == "aten.cat.default":
+        return _exclusive(graph, scan, node, dtypes), 2
+    return None, 0
+
+
+def _flips(node: Node, source: str | None, dim: int) -> bool:
+    if node.op != "aten.flip.default" or source not in (None, node.inputs[0]):
+        return False
+    rank = len(node.outputs[0].shape)
+    return [int(d) % rank for d in node.arguments[1]] == [dim]
+
+
+def _masked(graph: OperatorGraph, scan: Scan, node: Node, dtypes: Collection[str]) -> Scan | None:
+    x = whole_operand(graph, node.inputs[0], dtypes)
+    mask = graph.spec(node.inputs[1]) if len(node.inputs) == 2 else None
+    if x is None or not isinstance(mask, TensorSpec) or mask.shape != scan.shape:
+        return None
+    spec = graph.spec(node.inputs[0])
+    if not isinstance(spec, TensorSpec) or spec.shape != scan.shape:
+        return None
+    name = node.inputs[1]
+    if name.startswith("node") or mask.dtype not in ("bool", *dtypes):
+        return None
+    return replace(scan, x=x, mask=name)
+
+
+def _exclusive(
+    graph: OperatorGraph, scan: Scan, node: Node, dtypes: Collection[str]
+) -> Scan | None:
+    """Zeros of length 1, then all but the last element of an input."""
+    dim = int(node.arguments[1]) if len(node.arguments) > 1 else 0
+    if len(node.inputs) != 2 or dim % len(scan.shape) != scan.dim or scan.product or scan.reverse:
+        return None
+    zeros = producer(graph, node.inputs[0])
+    moved = operand(graph, node.inputs[1], dtypes)
+    if zeros is None or moved is None or graph.nodes[zeros].op not in _ZEROS:
+        return None
+    base = graph.spec(moved.value)
+    expected = list(scan.shape)
+    expected[scan.dim] -= 1
+    whole = isinstance(base, TensorSpec) and base.shape == scan.shape
+    if not whole or moved.offset or moved.shape != tuple(expected):
+        return None
+    assert isinstance(base, TensorSpec)
+    return replace(scan, x=moved.value, exclusive=True) if moved.stride == base.stride else None

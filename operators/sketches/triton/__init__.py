@@ -1,0 +1,1 @@
+"""Sketches for GPUs: Triton kernels, launched with the parameters of `CONFIG`."""
