@@ -11,6 +11,43 @@ from operators.sketches.cpp.scan import SCAN_COLUMNS, SCAN_ROWS
 from operators.sketches.cpp.sweeps import KEPT_SWEEP, ONLINE_SWEEP, SHIFTED_SWEEP, SWEEP
 from operators.sketches.cpp.tiles import COLUMN_TILES
 from operators.sketches.sketch import Sketch
+from operators.sketches.triton.attention import (
+    ONLINE_ATTENTION,
+    STAGED_ATTENTION,
+    TILED_ATTENTION,
+)
+from operators.sketches.triton.convolution import NARROW_CONVOLUTION, SHIFTED_CONVOLUTION
+from operators.sketches.triton.convolution_gather import (
+    GATHERED_CONVOLUTION,
+    NARROW_GATHERED,
+    NARROW_SEPARABLE,
+    SEPARABLE_CONVOLUTION,
+    STAGED_SEPARABLE,
+)
+from operators.sketches.triton.depthwise import DEPTHWISE_CONVOLUTION
+from operators.sketches.triton.elementwise import TRITON_MAP
+from operators.sketches.triton.groups import (
+    TRITON_GROUPS,
+    TRITON_GROUPS_ONLINE,
+    TRITON_GROUPS_SHIFTED,
+)
+from operators.sketches.triton.matmul import PACKED_MATMUL, TILED_MATMUL
+from operators.sketches.triton.matmul_followed import PACKED_FOLLOWED, TILED_FOLLOWED
+from operators.sketches.triton.matmul_wide import WIDE_MATMUL
+from operators.sketches.triton.matvec import MATRIX_VECTOR as MATRIX_VECTOR_TRITON
+from operators.sketches.triton.pooling import SLIDING_POOL
+from operators.sketches.triton.scan import TRITON_SCAN
+from operators.sketches.triton.split import (
+    TRITON_SPLIT,
+    TRITON_SPLIT_ONLINE,
+    TRITON_SPLIT_SHIFTED,
+)
+from operators.sketches.triton.sweeps import (
+    TRITON_HELD,
+    TRITON_SWEEP,
+    TRITON_SWEEP_ONLINE,
+    TRITON_SWEEP_SHIFTED,
+)
 
 __all__ = ["SKETCHES"]
 
@@ -29,4 +66,34 @@ SKETCHES: tuple[Sketch, ...] = (
     DEPTHWISE_SEPARABLE,
     DIRECT_CONVOLUTION,
     BLOCKED_ATTENTION,
+    TRITON_MAP,
+    TRITON_HELD,
+    TRITON_SWEEP,
+    TRITON_SWEEP_ONLINE,
+    TRITON_SWEEP_SHIFTED,
+    TRITON_SPLIT,
+    TRITON_SPLIT_ONLINE,
+    TRITON_SPLIT_SHIFTED,
+    TRITON_GROUPS,
+    TRITON_GROUPS_ONLINE,
+    TRITON_GROUPS_SHIFTED,
+    TRITON_SCAN,
+    MATRIX_VECTOR_TRITON,
+    PACKED_MATMUL,
+    TILED_MATMUL,
+    WIDE_MATMUL,
+    PACKED_FOLLOWED,
+    TILED_FOLLOWED,
+    SHIFTED_CONVOLUTION,
+    NARROW_CONVOLUTION,
+    GATHERED_CONVOLUTION,
+    NARROW_GATHERED,
+    SEPARABLE_CONVOLUTION,
+    STAGED_SEPARABLE,
+    NARROW_SEPARABLE,
+    DEPTHWISE_CONVOLUTION,
+    SLIDING_POOL,
+    ONLINE_ATTENTION,
+    STAGED_ATTENTION,
+    TILED_ATTENTION,
 )

@@ -7,23 +7,8 @@ here over parts of a row instead of single elements.
 from __future__ import annotations
 
 from operators.sketches.cpp.signature import Signature
-from operators.sketches.patterns.schedule import Schedule
 
-__all__ = ["join_text", "online_lines", "online_pair"]
-
-
-def online_pair(schedule: Schedule) -> tuple[int, int] | None:
-    """Return a row's peak and its sum of exponentials, where it reduces exactly those two."""
-    terms = schedule.terms
-    if [len(group) for group in schedule.passes] != [1, 1] or schedule.rows == 1:
-        return None
-    (peak,), (total,) = schedule.passes
-    power = terms[terms[total].args[0]]
-    if terms[peak].payload != "peak" or terms[total].payload != "sum":
-        return None
-    if power.op != "exponential" or terms[power.args[0]].op != "subtract":
-        return None
-    return (peak, total) if terms[power.args[0]].args == (terms[peak].args[0], peak) else None
+__all__ = ["join_text", "online_lines"]
 
 
 def join_text(pair: tuple[int, int]) -> str:

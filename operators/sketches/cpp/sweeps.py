@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from operators.sketches.cpp.online import online_pair
 from operators.sketches.cpp.sweep_program import write_sweep
 from operators.sketches.patterns.computation import lower
+from operators.sketches.patterns.online import online_pair
 from operators.sketches.patterns.schedule import Level, plan
 from operators.sketches.sketch import Sketch
 from problems.graph import OperatorGraph
@@ -56,7 +56,7 @@ def _write_online(problem: Problem, graph: OperatorGraph) -> str | None:
     if not schedule or schedule.loops[-1].kept:
         return None
     pair = online_pair(schedule)
-    if pair is None:
+    if pair is None or schedule.rows == 1:
         return None
     summary = "Peak and sum of exponentials in one sweep, joined part by part."
     return write_sweep(problem, graph, schedule, summary, online=pair)

@@ -1,0 +1,70 @@
+"""Products with pointwise operations after them, in one kernel with the product."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from operators.sketches.triton.matmul_followed import PACKED_FOLLOWED, TILED_FOLLOWED
+from problems.problem import Problem, Scale
+from problems.trace import trace
+from tests.operators.sketches.triton.interpreter import Case, case_of, interpreted
+
+
+def _made(forward: str, build: str, shape: tuple[int, ...]) -> Problem:
+    source = (
+        "import torch\nfrom torch import nn\n\n\nclass Model(nn.Module):\n"
+        f"    def __init__(self):\n        super().__init__()\n        {build}\n\n"
+        f"    def forward(self, x, y):\n        return {forward}\n\n\n"
+        f"def get_inputs():\n    return [torch.rand({shape}), torch.rand(33, 1)]\n\n\n"
+        "def get_init_inputs():\n    return []\n"
+    )
+    return Problem(level=0, id=1, name=forward, family="custom", scale=Scale.CUSTOM, source=source)
+
+
+LINEAR = "self.l = nn.Linear(18, 50)"
+GRAPHS = (
+    ("torch.relu(self.l(x)) * 2.0", LINEAR, (33, 18)),
+    ("torch.sigmoid(self.l(x)) + y", LINEAR, (33, 18)),
+    ("self.l(x)", LINEAR, (3, 7, 18)),
+)
+OTHERS = (
+    ("torch.softmax(self.l(x), 1)", LINEAR, (33, 18)),
+    ("torch.relu(x) + y", LINEAR, (33, 18)),
+    ("self.l(x) + self.l(x * 2)", LINEAR, (33, 18)),
+)
+
+
+def _cases() -> dict[str, Case]:
+    tiles = {"BLOCK_M": 16, "BLOCK_N": 32}
+    options: dict[str, Any] = {"tolerance": 128.0, "variations": ((-2.0, 0.5),)}
+    cases = {}
+    for forward, build, shape in GRAPHS:
+        made = _made(forward, build, shape)
+        cases[f"tiled {forward}"] = case_of(TILED_FOLLOWED, made, tiles, **options)
+        cases[f"packed {forward}"] = case_of(PACKED_FOLLOWED, made, tiles, **options)
+    made = _made(*GRAPHS[0])
+    options = {"precision": "float16"}
+    return cases | {"in float16": case_of(TILED_FOLLOWED, made, tiles, **options)}
+
+
+CASES = _cases()
+
+
+@pytest.fixture(scope="module")
+def verdicts() -> dict[str, str]:
+    return interpreted(CASES)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_programs(name: str, verdicts: dict[str, str]) -> None:
+    assert verdicts[name] == ""
+
+
+@pytest.mark.parametrize(("forward", "build", "shape"), OTHERS)
+def test_other_graphs_are_left_alone(forward: str, build: str, shape: tuple[int, ...]) -> None:
+    problem = _made(forward, build, shape)
+    graph = trace(problem.source)
+    assert TILED_FOLLOWED.write(problem, graph) is None
+    assert PACKED_FOLLOWED.write(problem, graph) is None

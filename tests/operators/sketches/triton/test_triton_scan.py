@@ -1,0 +1,88 @@
+"""Scans in Triton's interpreter, every form and structural option included."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from operators.sketches.triton.scan import TRITON_SCAN
+from problems.catalogue import load_level
+from problems.problem import Problem, Scale
+from tests.operators.sketches.triton.interpreter import Case, case_of, interpreted, on_device
+
+
+def problem(forward: str, shape: tuple[int, ...], arguments: str = "x") -> Problem:
+    source = f"""
+import torch
+from torch import nn
+
+class Model(nn.Module):
+    def forward(self, {arguments}):
+        return {forward}
+
+def get_inputs():
+    return [torch.randn({shape}) for _ in "{arguments}".split(", ")]
+
+def get_init_inputs():
+    return []
+"""
+    return Problem(level=0, id=1, name="scan", family="scan", scale=Scale.CUSTOM, source=source)
+
+
+FORMS: dict[str, tuple[str, tuple[int, ...], Mapping[str, Any]]] = {
+    "odd rows": ("torch.cumsum(x, 1)", (3, 45), {"BLOCK": 16}),
+    "whole rows": ("torch.cumsum(x, 1)", (3, 64), {"BLOCK": 64}),
+    "rows in parts": ("torch.cumsum(x, 1)", (2, 90), {"BLOCK": 16, "WAVES": 8}),
+    "products": ("torch.cumprod(x, 1)", (2, 45), {"BLOCK": 16, "WAVES": 4}),
+    "from the end": ("torch.cumsum(x.flip(1), 1).flip(1)", (2, 45), {"BLOCK": 16, "WAVES": 4}),
+    "columns": ("torch.cumsum(x, 1)", (2, 45, 5), {"ROWS": 4, "BLOCK": 16, "WAVES": 2}),
+    "columns in parts": ("torch.cumsum(x, 0)", (45, 5), {"ROWS": 8, "BLOCK": 8, "WAVES": 4}),
+    "columns from the end": (
+        "torch.cumsum(x.flip(0), 0).flip(0)",
+        (20, 5),
+        {"ROWS": 8, "BLOCK": 8, "STAGES": 2},
+    ),
+}
+
+
+def _cases() -> dict[str, Case]:
+    cases = {
+        name: case_of(TRITON_SCAN, problem(forward, shape), changes, specials=True)
+        for name, (forward, shape, changes) in FORMS.items()
+    }
+    for one in load_level(1, Scale.TINY, (89, 90, 91, 92, 93)):
+        cases[one.name] = case_of(TRITON_SCAN, one, {"BLOCK": 256})
+    for precision in ("bfloat16", "float16"):
+        one = problem("torch.cumsum(x, 1)", (3, 45))
+        changes = {"BLOCK": 16, "WAVES": 8}
+        cases[precision] = case_of(TRITON_SCAN, one, changes, precision=precision)
+    masked = problem("torch.cumprod((x * y).flip(1), 1).flip(1)", (3, 45), "x, y")
+    cases["masked product"] = case_of(TRITON_SCAN, masked, {"BLOCK": 16})
+    many = problem("torch.cumsum(x, 1)", (2050, 5))
+    cases["rows enough for a device"] = case_of(TRITON_SCAN, many, {"BLOCK": 8})
+    exclusive = load_level(1, Scale.TINY, (92,))[0]
+    for waves in (1, 16):
+        changes = {"BLOCK": 256, "SHIFTED_LOADS": True, "WAVES": waves}
+        cases[f"exclusive by loads {waves}"] = case_of(TRITON_SCAN, exclusive, changes)
+    return cases
+
+
+CASES = _cases()
+
+
+@pytest.fixture(scope="module")
+def verdicts() -> dict[str, str]:
+    return interpreted(CASES)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_programs_do_what_their_references_do(name: str, verdicts: dict[str, str]) -> None:
+    assert verdicts[name] == ""
+
+
+@pytest.mark.gpu
+def test_the_device_agrees() -> None:
+    verdicts = on_device(CASES)
+    assert {name: wrong for name, wrong in verdicts.items() if wrong} == {}
