@@ -14,6 +14,7 @@ from archives.configuration import Configuration
 from archives.evaluation import ConfigurationResult, Evaluation
 from operators.llm.consult import Briefing, Consult
 from problems.graph import OperatorGraph
+from problems.lifted import Lifted
 from problems.problem import Problem
 
 __all__ = ["Operator", "OperatorContext", "Parent", "Proposal"]
@@ -49,6 +50,8 @@ class OperatorContext:
         generation: The current generation, from 0.
         island: The island, from 0.
         seeds: Human kernels for this problem: (name, source) pairs.
+        lifted: What Inductor wrote for the reference, by set of options; empty where the run does
+            not use it.
         known: Ids of all candidates and programs already proposed for this problem.
         settings: The operator's own settings from the configuration.
         consult: Asks a language model; None where there is none to ask.
@@ -63,6 +66,7 @@ class OperatorContext:
     generation: int = 0
     island: int = 0
     seeds: Sequence[tuple[str, str]] = ()
+    lifted: Sequence[Lifted] = ()
     known: Set[str] = frozenset()
     settings: Mapping[str, object] = field(default_factory=dict)
     consult: Consult | None = None

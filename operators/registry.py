@@ -8,8 +8,10 @@ from difflib import get_close_matches
 from importlib import import_module
 from types import MappingProxyType
 
+from operators.compiler import COMPILER
 from operators.llm.operators import CROSSOVER, MUTATE, REPAIR, TRANSLATE
 from operators.operator import Operator
+from operators.rewrite import REWRITE
 from operators.seeds import SEED
 from operators.settings import Setting
 from operators.sketch import SketchOperator
@@ -23,8 +25,10 @@ OPERATORS: Mapping[str, Operator] = MappingProxyType(
     {
         "seed": SEED,
         "sketch": SketchOperator(),
+        "compiler": COMPILER,
         "tune": TUNE,
         "splice": SPLICE,
+        "rewrite": REWRITE,
         "llm.translate": TRANSLATE,
         "llm.mutate": MUTATE,
         "llm.crossover": CROSSOVER,

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import ast
 import hashlib
+from collections.abc import Sequence
 from functools import cache
 
 from problems.syntax import parse
 
-__all__ = ["canonical_form", "digest"]
+__all__ = ["canonical_form", "canonical_forms", "digest"]
 
 _SKIPPED_FIELDS = frozenset({"kind", "type_comment", "type_ignores", "ctx"})
 _BODIES = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
@@ -38,6 +39,29 @@ def canonical_form(source: str) -> str:
     return "".join(parts)
 
 
+def canonical_forms(tree: ast.Module, old: ast.stmt, new: ast.stmt) -> tuple[str, str] | None:
+    """Return two canonical forms for the work of one: a module's, and that with another statement.
+
+    Args:
+        tree: The module.
+        old: One of its statements, no docstring.
+        new: What stands in its place in the second form.
+
+    Returns:
+        The two forms, or None where a statement has none: then `canonical_form` takes the texts.
+    """
+    first: list[str] = []
+    second: list[str] = []
+    try:
+        for statement in _without_docstring(tree, tree.body):
+            piece = _form(statement)
+            first.append(piece)
+            second.append(_form(new) if statement is old else piece)
+    except (RecursionError, ValueError):
+        return None
+    return _module(first), _module(second)
+
+
 def digest(*parts: str) -> str:
     """Return the sha256 of several strings as 64 hexadecimal digits.
 
@@ -50,25 +74,41 @@ def digest(*parts: str) -> str:
     return state.hexdigest()
 
 
-def _walk(node: object, parts: list[str]) -> None:
-    if isinstance(node, ast.AST):
-        opening, fields = _written(type(node))  # type: ignore[arg-type] # a class is hashable
-        parts.append(opening)
-        for name, label in fields:
-            value = getattr(node, name, None)
-            if value is None or value == []:
-                continue
-            parts.append(label)
-            _walk(_without_docstring(node, value) if name == "body" else value, parts)
-        parts.append(")")
-    elif isinstance(node, list):
-        parts.append("[")
-        for item in node:
-            _walk(item, parts)
-            parts.append(",")
-        parts.append("]")
-    else:
-        parts.append(repr(node))
+def _form(statement: ast.stmt) -> str:
+    parts: list[str] = []
+    _walk(statement, parts)
+    return "".join(parts)
+
+
+def _module(statements: Sequence[str]) -> str:
+    """The form of a module from those of its statements, as `_walk` writes it."""
+    if not statements:
+        return "(Module)"
+    return f"(Module body=[{','.join(statements)},])"
+
+
+def _walk(node: ast.AST, parts: list[str]) -> None:
+    opening, fields = _written(type(node))  # type: ignore[arg-type] # a class is hashable
+    parts.append(opening)
+    for name, label in fields:
+        value = getattr(node, name, None)
+        if not value and (value is None or value == []):
+            continue
+        parts.append(label)
+        if isinstance(value, list):
+            parts.append("[")
+            for item in _without_docstring(node, value) if name == "body" else value:
+                if isinstance(item, ast.AST):
+                    _walk(item, parts)
+                else:
+                    parts.append(repr(item))
+                parts.append(",")
+            parts.append("]")
+        elif isinstance(value, ast.AST):
+            _walk(value, parts)
+        else:
+            parts.append(repr(value))
+    parts.append(")")
 
 
 @cache
@@ -78,8 +118,8 @@ def _written(kind: type[ast.AST]) -> tuple[str, tuple[tuple[str, str], ...]]:
     return f"({kind.__name__}", fields
 
 
-def _without_docstring(owner: ast.AST, body: object) -> object:
-    if not isinstance(owner, _BODIES) or not isinstance(body, list) or not body:
+def _without_docstring(owner: ast.AST, body: list[ast.stmt]) -> list[ast.stmt]:
+    if not isinstance(owner, _BODIES) or not body:
         return body
     first = body[0]
     is_docstring = (

@@ -109,7 +109,7 @@ def _problem(level: int, entry: Entry, family: str, scale: Scale) -> Problem:
         source=render(entry, scale),
         domains=tuple(_domain(each, entry, scale) for each in entry.inputs),
         notes=entry.notes,
-        degenerate=entry.degenerate,
+        degenerate=entry.degenerate.get(scale.value),
     )
 
 

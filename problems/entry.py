@@ -104,7 +104,7 @@ class Entry:
         build: Body of the constructor.
         forward: Body of `forward`.
         notes: Flaws of the original that are reproduced or corrected, one line each.
-        degenerate: Why the problem says little about a kernel, or None.
+        degenerate: Why the problem says little about a kernel, by the scale at which it does.
     """
 
     id: int
@@ -119,7 +119,7 @@ class Entry:
     build: str = ""
     forward: str
     notes: tuple[str, ...] = ()
-    degenerate: str | None = None
+    degenerate: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, table: Mapping[str, Any], where: str) -> Entry:
@@ -172,6 +172,9 @@ class Entry:
         used = {name for each in self.inputs for name in (*each.shape, each.upper)}
         used = {name for name in used if name and not name.isdigit()}
         used |= {each.name for each in self.inputs if each.draw == "scalar"}
+        scales = set(self.degenerate) - {scale.value for scale in Scale}
+        if scales:
+            raise ProblemError(f"{label}: unknown scale {min(scales)!r} under degenerate")
         used |= {*self.init, *self.small, *self.tiny}
         unknown = used - set(self.sizes)
         if unknown:

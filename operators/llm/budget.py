@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from operators.llm.sections import BYTES_PER_TOKEN, Cut, Section, render, size_of
+from operators.llm.sections import BYTES_PER_TOKEN, Cut, Section, rendered_size, size_of
 
 __all__ = ["cut_to", "size_of_section"]
 
@@ -38,7 +38,7 @@ def cut_to(sections: Sequence[Section], budget_bytes: float) -> tuple[Section, .
 
 def size_of_section(section: Section) -> int:
     """Return the bytes that a section takes in a rendered prompt."""
-    return size_of(render((section,))) + 1
+    return rendered_size((section,)) + 1
 
 
 def _within_own_budget(section: Section) -> Section | None:

@@ -11,7 +11,6 @@ import asyncio
 import os
 import time
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any, Protocol
@@ -19,6 +18,7 @@ from typing import Any, Protocol
 from archives.llm_call import CallOutcome, Message
 from operators.llm.failures import outcome_of, retry_after_s, sentence_of
 from operators.llm.keys import Keys, is_secret_name
+from operators.llm.lean import name_model, unlogged, unpriced
 from operators.llm.loading import load_litellm
 from operators.llm.prices import Prices
 from problems.errors import ConfigError
@@ -138,6 +138,7 @@ class LitellmClient:
         self._api_base = api_base
         self._now_s = now_s
         self._litellm: ModuleType | None = None
+        self._named: set[str] = set()
 
     async def start(self) -> None:
         """Import litellm, which takes seconds, without holding up the event loop."""
@@ -159,7 +160,8 @@ class LitellmClient:
             await self.start()
         assert self._litellm is not None
         try:
-            with _unlogged():
+            self._name(self._litellm, question.model)
+            with unlogged():
                 async with asyncio.timeout(question.timeout_s):
                     answer = await self._litellm.acompletion(**self._request(question))
         except TimeoutError:
@@ -179,6 +181,12 @@ class LitellmClient:
             )
         return self._response(question, answer)
 
+    def _name(self, litellm: ModuleType, model: str) -> None:
+        """Let litellm know a model of a server of one's own, once."""
+        if self._api_base is not None and model not in self._named:
+            self._named.add(model)
+            name_model(litellm, model, self._api_base)
+
     def _request(self, question: Question) -> dict[str, Any]:
         """What litellm is called with."""
         sampling = question.sampling
@@ -194,6 +202,8 @@ class LitellmClient:
             "allowed_openai_params": sorted(sampling),
             **sampling,
         }
+        if not self._prices.is_listed(question.model):
+            request |= unpriced(question.model, request["messages"])
         if self._api_base is not None:
             request["api_base"] = self._api_base
             if question.model.startswith("openai/") and "OPENAI_API_KEY" not in os.environ:
@@ -254,13 +264,3 @@ def _counts(usage: object) -> tuple[int | None, int | None]:
     sent = getattr(usage, "prompt_tokens", None)
     came = getattr(usage, "completion_tokens", None)
     return (sent, came) if sent else (None, None)
-
-
-def _unlogged() -> AbstractContextManager[object]:
-    """Spare litellm its own bookkeeping: a fifth of a call's time, done in tasks left behind."""
-    try:
-        from litellm._internal_context import internal_sub_call
-    except ImportError:  # another version: the bookkeeping is a matter of speed alone
-        return nullcontext()
-    context: AbstractContextManager[object] = internal_sub_call()
-    return context

@@ -65,6 +65,7 @@ class Speed:
         flops: Operations of matrix products and convolutions, 2 per multiply-add.
         bound: What sets `least_ms`: "memory", "compute" or "launch".
         least_ms: Shortest time that the device allows, in ms; None: not known for this device.
+        ceiling_ms: Time at the rates that were measured on the very device; None: not measured.
     """
 
     device: str
@@ -72,6 +73,7 @@ class Speed:
     flops: int
     bound: str = ""
     least_ms: float | None = None
+    ceiling_ms: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

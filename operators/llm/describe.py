@@ -61,6 +61,11 @@ def describe_speed(speed: Speed | None, reference_ms: float | None) -> str:
             sentences.append(f"{bound}: {why}.")
         else:
             sentences.append("What the device allows at most is not known.")
+        if speed.ceiling_ms is not None:
+            sentences.append(
+                f"At the rates that were measured on this very device it takes "
+                f"{_ms(speed.ceiling_ms)}; shares of what the device allows are shares of that."
+            )
     if reference_ms is not None:
         reference = f"The reference takes {_ms(reference_ms)}"
         if least_ms is not None:
@@ -178,6 +183,12 @@ def _facts(facts: KernelFacts) -> list[str]:
         words.append(f"{facts.bytes_ratio:.3g} times the least bytes moved")
     if facts.work is not None:
         words.append(f"{_amount(facts.work, 'B')} handled in one step of the main loop or program")
+    if facts.programs is not None:
+        words.append(f"{facts.programs} programs a launch")
+    if facts.registers is not None:
+        words.append(f"{facts.registers} registers a thread")
+    if facts.shared_bytes is not None:
+        words.append(f"{_amount(facts.shared_bytes, 'B')} of shared memory a program")
     if facts.vector_bits is not None:
         width = f"vectors of {facts.vector_bits} bits" if facts.vector_bits else "scalar code"
         words.append(width)

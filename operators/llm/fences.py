@@ -52,7 +52,9 @@ class Fences:
         self._marks = {
             number: mark
             for number, line in enumerate(self._lines)
-            if (mark := _FENCE.fullmatch(line)) and not ("`" in mark[3] and mark[2][0] == "`")
+            if ("```" in line or "~~~" in line)
+            and (mark := _FENCE.fullmatch(line))
+            and not ("`" in mark[3] and mark[2][0] == "`")
         }
         self.blocks = tuple(self._split())
 

@@ -20,6 +20,7 @@ __all__ = ["NO_LESSON", "RULES", "Setback", "lessons_of", "rule_of", "telling_li
 NO_LESSON = frozenset(
     {
         "host_noisy", "evaluator_died", "not_open", "no_such_call", "bad_handle", "driver_error",
+        "no_signals",
         "domain_count", "init_not_plain", "input_not_plain", "output_not_plain", "problem_raised",
     }
 )  # fmt: skip
@@ -118,6 +119,10 @@ RULES: Mapping[str, str] = MappingProxyType(
             "all that the result depends on, on every call."
         ),
         "faster_than_a_launch": "You cannot be faster than one launch: compute in `forward`.",
+        "faster_than_a_call": "You cannot be faster than an empty call: compute in `forward`.",
+        "weights_not_loadable": (
+            "The model must take the reference's weights: keep names and shapes of its state dict."
+        ),
         "slope": "You cannot skip the work of some calls: every call takes its full time.",
         "unexplained": "The program failed without a reason that could be read.",
     }

@@ -9,6 +9,7 @@ the task.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
@@ -24,7 +25,15 @@ from operators.llm.passages import (
     lesson_sections,
     parent_sections,
 )
-from operators.llm.sections import BYTES_PER_TOKEN, Cut, Section, render, size_of, tokens_in
+from operators.llm.sections import (
+    BYTES_PER_TOKEN,
+    Cut,
+    Section,
+    render,
+    rendered_size,
+    size_of,
+    tokens_in,
+)
 from operators.llm.template import system_text
 from operators.operator import OperatorContext, Parent
 from problems.errors import OperatorError
@@ -53,7 +62,8 @@ class Prompt:
     @property
     def tokens(self) -> int:
         """Tokens of it all, rather too many than too few."""
-        return tokens_in(self.system) + tokens_in(self.render())
+        question = rendered_size(self.sections)
+        return tokens_in(self.system) + math.ceil(question / BYTES_PER_TOKEN)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -33,6 +33,7 @@ __all__ = [
     "inline",
     "parse",
     "render",
+    "rendered_size",
     "size_of",
     "tokens_in",
 ]
@@ -115,6 +116,12 @@ def render(sections: Sequence[Section]) -> str:
     return text if text.isascii() else _SURROGATE.sub("\ufffd", text)
 
 
+def rendered_size(sections: Sequence[Section]) -> int:
+    """Return the bytes of what `render` returns, without the text itself."""
+    between = max(0, len(sections) - 1)
+    return between + sum(_rendered_size(section) for section in sections)
+
+
 def parse(text: str) -> tuple[Section, ...]:
     """Return the sections of a rendered text.
 
@@ -153,6 +160,19 @@ def _rendered(section: Section) -> str:
         fence = _fence(section.data)
         parts.append(f"\n{fence}{section.language}\n{section.data}\n{fence}\n")
     return "".join(parts)
+
+
+def _rendered_size(section: Section) -> int:
+    """The bytes of `_rendered`; a lone surrogate and what stands for it have three each."""
+    size = len("## \n") + size_of(section.title)
+    if section.prose:
+        size += len("\n\n") + size_of(section.prose)
+        if "## " in section.prose or "```" in section.prose:
+            size += len(_MARK.findall(section.prose))
+    if section.data is not None:
+        fences = 2 * len(_fence(section.data))
+        size += len("\n\n\n\n") + fences + len(section.language) + size_of(section.data)
+    return size
 
 
 def _fence(data: str) -> str:

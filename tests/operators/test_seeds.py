@@ -145,7 +145,7 @@ def test_a_missing_folder_is_an_error(tmp_path: Path) -> None:
 
 def test_the_registry_names_every_operator_by_its_own_name() -> None:
     models = ["llm.translate", "llm.mutate", "llm.crossover", "llm.repair"]
-    assert list(OPERATORS) == ["seed", "sketch", "tune", "splice", *models]
+    assert list(OPERATORS) == ["seed", "sketch", "compiler", "tune", "splice", "rewrite", *models]
     assert all(load_operator(name).name == name for name in OPERATORS)
     assert load_operator("operators.tune:TUNE") is OPERATORS["tune"]
 

@@ -12,7 +12,13 @@ from archives.evaluation import Status
 from operators.llm.lessons import NO_LESSON, RULES, Setback, lessons_of, rule_of, telling_line
 
 EVALUATOR = Path(__file__).parents[3] / "evaluator"
-OF_THE_PROBLEM = {"reference_worker.py", "trace_worker.py", "nursery.py"}
+OF_THE_PROBLEM = {
+    "reference_worker.py",
+    "trace_worker.py",
+    "nursery.py",
+    "rates_worker.py",
+    "compat_worker.py",
+}
 """Files whose failures are those of the problem or the machine."""
 RAISERS = {"CandidateFailed": 1, "Failure": 1, "_finding": 0}
 """Which positional argument of a call is a reason code."""

@@ -6,7 +6,14 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from operators.llm.sections import Section, inline, parse, render, tokens_in
+from operators.llm.sections import (
+    Section,
+    inline,
+    parse,
+    render,
+    rendered_size,
+    tokens_in,
+)
 
 SURE = settings(
     deadline=None,
@@ -49,6 +56,12 @@ def test_any_text_parses_back_to_the_same_sections(sections: list[Section]) -> N
         for section in sections
     ]
     assert list(parse(text)) == expected
+
+
+@SURE
+@given(st.lists(SECTIONS, max_size=4))
+def test_the_size_is_that_of_the_text(sections: list[Section]) -> None:
+    assert rendered_size(sections) == len(render(sections).encode())
 
 
 @SURE

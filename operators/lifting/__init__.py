@@ -1,0 +1,1 @@
+"""Inductor's generated code, turned into programs of their own."""

@@ -1,0 +1,1 @@
+"""Structural edits of Triton kernels, each a small transformer with a precondition."""
