@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Iterator, Mapping
+from copy import copy
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 from types import MappingProxyType
 
-from archives.configuration import without_configuration
-from problems.canonical import canonical_form, digest
+from archives.configuration import configuration_statement, without_configuration
+from problems.canonical import canonical_form, canonical_forms, digest
 from problems.syntax import parse
 
 __all__ = ["Candidate", "Language", "detect_language"]
@@ -58,13 +60,7 @@ def detect_language(source: str) -> Language:
         tree = parse(source)
     except SyntaxError:
         return Language.TORCH
-    for language, signs in _SIGNS.items():
-        # Most texts lack the very word, which spares the walk.
-        if any(sign.strip("=").split()[-1] in source for sign in signs) and any(
-            not signs.isdisjoint(_signs(node)) for node in ast.walk(tree)
-        ):
-            return language
-    return Language.TORCH
+    return _language(source, tree, None)
 
 
 _SIGNS: Mapping[Language, frozenset[str]] = MappingProxyType(
@@ -74,6 +70,26 @@ _SIGNS: Mapping[Language, frozenset[str]] = MappingProxyType(
         Language.CPP: frozenset({"CPP_SOURCE", "cpp_sources="}),
     }
 )
+
+
+def _language(source: str, tree: ast.Module, but: ast.stmt | None) -> Language:
+    """The language that a tree shows, one statement of it left aside."""
+    for language, signs in _SIGNS.items():
+        # Most texts lack the very word, which spares the walk.
+        if any(sign.strip("=").split()[-1] in source for sign in signs) and any(
+            not signs.isdisjoint(_signs(node)) for node in _nodes(tree, but)
+        ):
+            return language
+    return Language.TORCH
+
+
+def _nodes(tree: ast.Module, but: ast.stmt | None) -> Iterator[ast.AST]:
+    """The nodes of a tree, those near its root first."""
+    waiting: deque[ast.AST] = deque(node for node in tree.body if node is not but)
+    while waiting:
+        node = waiting.popleft()
+        yield node
+        waiting.extend(ast.iter_child_nodes(node))
 
 
 def _signs(node: ast.AST) -> tuple[str, ...]:
@@ -94,16 +110,25 @@ def _signs(node: ast.AST) -> tuple[str, ...]:
 @lru_cache(maxsize=64)
 def _candidate(problem_key: str, source: str) -> Candidate:
     """The candidate; operator and engine ask for it one after the other."""
-    form, language = _program(without_configuration(source))
+    form, program, language = _read(source)
     return Candidate(
-        id=digest(problem_key, canonical_form(source)),
-        program_id=digest(problem_key, form),
+        id=digest(problem_key, form),
+        program_id=digest(problem_key, program),
         source=source,
         language=language,
     )
 
 
-@lru_cache(maxsize=256)
-def _program(source: str) -> tuple[str, Language]:
-    """Canonical form and language of a program; its many points share one text."""
-    return canonical_form(source), detect_language(source)
+def _read(source: str) -> tuple[str, str, Language]:
+    """Canonical form of a text, that of its program, and its language, from one syntax tree."""
+    statement = configuration_statement(source)
+    if statement is None:
+        form = canonical_form(source)
+        return form, form, detect_language(source)
+    program = copy(statement)
+    program.value = ast.Dict(keys=[], values=[])
+    tree = parse(source)
+    forms = canonical_forms(tree, statement, program)
+    if forms is None:
+        forms = canonical_form(source), canonical_form(without_configuration(source))
+    return *forms, _language(source, tree, statement)

@@ -19,6 +19,7 @@ from problems.syntax import parse
 __all__ = [
     "Configuration",
     "Space",
+    "configuration_statement",
     "read_configuration",
     "read_space",
     "with_configuration",
@@ -113,6 +114,11 @@ def without_configuration(source: str) -> str:
     return source if node is None else _replace(source, node, "{}")
 
 
+def configuration_statement(source: str) -> ast.Assign | ast.AnnAssign | None:
+    """Return the statement that declares a program's `CONFIG`; None where there is none."""
+    return _statement(source, "CONFIG")
+
+
 def _is_value(value: object) -> bool:
     """Whether a value can be written back: 1e999 reads as infinite, a hex literal has no end."""
     if isinstance(value, float):
@@ -124,6 +130,12 @@ def _is_value(value: object) -> bool:
 
 def _assignment(source: str, name: str) -> ast.expr | None:
     """The value node of the last top-level `name = ...`, or None."""
+    statement = _statement(source, name)
+    return None if statement is None else statement.value
+
+
+def _statement(source: str, name: str) -> ast.Assign | ast.AnnAssign | None:
+    """The last top-level `name = ...`, or None."""
     try:
         tree = parse(source)
     except SyntaxError:
@@ -136,7 +148,7 @@ def _assignment(source: str, name: str) -> ast.expr | None:
         else:
             continue
         if isinstance(target, ast.Name) and target.id == name:
-            return node.value
+            return node
     return None
 
 

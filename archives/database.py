@@ -29,6 +29,10 @@ _URL_FILE = "database_url"
 _LOCK = "lock"
 _WRITES = "evokernel_writes"
 
+_CHECKPOINT_PAGES = 4000
+"""Pages of 4 KiB in the log before they are moved into the database, when a commit waits for the
+disk: SQLite's own 1000 wait four times as often, and half as long again in all."""
+
 _SENTENCES = {
     "SQLITE_FULL": "the disk that holds {place} is full: make room, then resume the run",
     "SQLITE_BUSY": "{place} stayed locked by another process: wait for that process, or stop it",
@@ -144,7 +148,7 @@ class Database:
     def _explained(self) -> Iterator[None]:
         try:
             yield
-        except SQLAlchemyError as error:
+        except (SQLAlchemyError, sqlite3.Error) as error:
             raise StoreError(_database_sentence(error, self.folder)) from error
         except OSError as error:
             raise StoreError(_os_sentence(error, self.folder)) from error
@@ -163,6 +167,7 @@ def _engine(url: URL, busy_timeout_s: float = 10.0, *, wal: bool = False) -> Eng
             connection.execute("PRAGMA journal_mode=WAL")
         connection.execute("PRAGMA foreign_keys=ON")
         connection.execute("PRAGMA synchronous=NORMAL")
+        connection.execute(f"PRAGMA wal_autocheckpoint={_CHECKPOINT_PAGES}")
 
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:
@@ -227,15 +232,14 @@ def _locked(folder: Path) -> TextIO:
     return lock
 
 
-def _database_sentence(error: SQLAlchemyError, folder: Path) -> str:
+def _database_sentence(error: SQLAlchemyError | sqlite3.Error, folder: Path) -> str:
     place = f"the store of the run {folder}"
-    if isinstance(error, DBAPIError):
-        name = getattr(error.orig, "sqlite_errorname", "")
-        for start, sentence in _SENTENCES.items():
-            if name.startswith(start):
-                return sentence.format(place=place)
-        return f"{place} failed: {error.orig}"
-    return f"{place} failed: {error}"
+    cause = error.orig if isinstance(error, DBAPIError) else error
+    name = getattr(cause, "sqlite_errorname", "")
+    for start, sentence in _SENTENCES.items():
+        if name.startswith(start):
+            return sentence.format(place=place)
+    return f"{place} failed: {cause}"
 
 
 def _os_sentence(error: OSError, folder: Path) -> str:

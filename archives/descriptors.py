@@ -37,6 +37,10 @@ class Axis:
 _LAUNCH_EDGES = (1, 2, 4)
 _WORK_EDGES_BYTES = (16, 64, 128, 256, 512, 1024, 4096, 16384)
 _VECTOR_EDGES_BITS = (0, 128, 256)
+_REGISTER_EDGES = (32, 64, 128)
+_SHARED_EDGES_BYTES = (0, 16 << 10, 48 << 10, 96 << 10)
+_PROGRAM_EDGES = (128, 1 << 10, 1 << 14, 1 << 18)
+"""Programs: fewer than a device has processors, a few for each, and powers beyond."""
 _REUSES = (Reuse.REGISTERS, Reuse.CACHE, Reuse.LIBRARY)
 
 
@@ -59,6 +63,25 @@ def _vector(facts: KernelFacts) -> int | None:
     if facts.vector_bits is None:
         return 0 if facts.reuse is Reuse.LIBRARY else None
     return bisect.bisect_left(_VECTOR_EDGES_BITS, facts.vector_bits)
+
+
+def _registers(facts: KernelFacts) -> int | None:
+    return _gpu_bin(facts, facts.registers, _REGISTER_EDGES)
+
+
+def _shared(facts: KernelFacts) -> int | None:
+    return _gpu_bin(facts, facts.shared_bytes, _SHARED_EDGES_BYTES)
+
+
+def _programs(facts: KernelFacts) -> int | None:
+    return _gpu_bin(facts, facts.programs, _PROGRAM_EDGES)
+
+
+def _gpu_bin(facts: KernelFacts, value: int | None, edges: Sequence[int]) -> int | None:
+    """The bin of a fact about a GPU's kernel; a candidate of library calls alone has none."""
+    if value is None:
+        return 0 if facts.reuse is Reuse.LIBRARY else None
+    return bisect.bisect_left(edges, value)
 
 
 AXES: dict[str, Axis] = {
@@ -87,6 +110,24 @@ AXES: dict[str, Axis] = {
         title="bits of the vector registers used",
         labels=("scalar", "128", "256", "512"),
         bin_of=_vector,
+    ),
+    "registers": Axis(
+        name="registers",
+        title="registers of a thread (GPU)",
+        labels=("<=32", "<=64", "<=128", ">128"),
+        bin_of=_registers,
+    ),
+    "shared": Axis(
+        name="shared",
+        title="shared memory of a program (GPU)",
+        labels=("0", "<=16K", "<=48K", "<=96K", ">96K"),
+        bin_of=_shared,
+    ),
+    "programs": Axis(
+        name="programs",
+        title="programs of a launch (GPU)",
+        labels=("<=128", "<=1K", "<=16K", "<=256K", ">256K"),
+        bin_of=_programs,
     ),
 }
 

@@ -82,6 +82,9 @@ class KernelFacts:
         work: Bytes (CPU: per iteration of the main vector loop; GPU: per program) handled.
         bytes_ratio: Bytes moved over compulsory bytes, >= 1.
         vector_bits: Widest vector registers used by the machine code, in bits; 0: scalar.
+        registers: Registers of a thread of a GPU's longest own kernel.
+        shared_bytes: Shared memory of a program of that kernel.
+        programs: Programs that it is launched with.
     """
 
     launches: int | None = None
@@ -90,6 +93,9 @@ class KernelFacts:
     work: int | None = None
     bytes_ratio: float | None = None
     vector_bits: int | None = None
+    registers: int | None = None
+    shared_bytes: int | None = None
+    programs: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from archives.attempt import Slot
@@ -98,7 +98,7 @@ class LlmCall:
         """SHA-256 of model, messages and parameters: equal questions have equal hashes."""
         question = {
             "model": self.model,
-            "messages": [asdict(message) for message in self.messages],
+            "messages": [{"role": one.role, "text": one.text} for one in self.messages],
             "parameters": dict(self.parameters),
         }
         text = json.dumps(question, sort_keys=True, ensure_ascii=True)

@@ -7,13 +7,13 @@ from sqlalchemy import Connection, and_, bindparam, insert, select
 from archives.encoding import storable, to_text
 from archives.llm_call import LlmCall
 from archives.run_queries import problem_number
+from archives.statements import Statement
 from archives.tables import LLM_CALL, PROBLEM
 
 __all__ = ["record_call"]
 
-# Statements of the path that every candidate takes; building one costs more than running it.
-_ADD_CALL = insert(LLM_CALL)
-_FIND_PROBLEM_AND_CALL = (
+_ADD_CALL = Statement(insert(LLM_CALL))
+_FIND_PROBLEM_AND_CALL = Statement(
     select(PROBLEM.c.id, LLM_CALL.c.id.label("call_id"))
     .outerjoin(
         LLM_CALL,
@@ -45,12 +45,13 @@ def record_call(connection: Connection, call: LlmCall, prompt_hash: str, texts: 
         "number": call.number,
     }
     key = call.slot.problem
-    found = connection.execute(_FIND_PROBLEM_AND_CALL, place | {"key": key}).first()
-    if found is not None and found.call_id is not None:
+    found = _FIND_PROBLEM_AND_CALL.first(connection, place | {"key": key})
+    problem_id, call_id = found or (None, None)
+    if call_id is not None:
         return False
     row = {
         **place,
-        "problem_id": problem_number(connection, key) if found is None else found.id,
+        "problem_id": problem_number(connection, key) if problem_id is None else problem_id,
         "operator": call.operator,
         "model": storable(call.model),
         "prompt_hash": prompt_hash,
@@ -65,5 +66,5 @@ def record_call(connection: Connection, call: LlmCall, prompt_hash: str, texts: 
         "tries": call.tries,
         "texts": texts,
     }
-    connection.execute(_ADD_CALL, row)
+    _ADD_CALL.add(connection, row)
     return True

@@ -9,6 +9,7 @@ from archives.attempt import Attempt, Slot
 from archives.evaluation import DeviceFingerprint, Evaluation
 from archives.grid import Addition, Elite
 from archives.llm_call import CallOutcome
+from archives.rates import Rates
 
 __all__ = [
     "FORMAT_VERSION",
@@ -30,7 +31,7 @@ __all__ = [
     "SeedRequest",
 ]
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 """Version of the store's tables. A change of them is a step in `archives.upgrade`."""
 
 
@@ -78,6 +79,7 @@ class RunRecord:
         noise_floor: Relative speedup below which nothing is claimed; None: not measured.
         noisy: True where the host was too noisy to measure the floor: it is an assumed one.
         referee_version: Version of the measuring protocol; "" before the evaluator has started.
+        rates: What the device was measured to reach when the run began; None: not measured.
         state: Where the run stands.
         format_version: Version of the store's tables.
     """
@@ -91,6 +93,7 @@ class RunRecord:
     noise_floor: float | None = None
     noisy: bool = False
     referee_version: str = ""
+    rates: Rates | None = None
     state: RunState = RunState.RUNNING
     format_version: int = FORMAT_VERSION
 
@@ -229,12 +232,14 @@ class RunCounts:
         evaluations: Evaluations made for the search.
         verifications: Evaluations made to verify.
         unstable: Those of both kinds that the host was too noisy for.
+        impossible: Those of both kinds whose times the device does not allow.
     """
 
     attempts: int = 0
     evaluations: int = 0
     verifications: int = 0
     unstable: int = 0
+    impossible: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

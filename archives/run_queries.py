@@ -9,6 +9,7 @@ from sqlalchemy import Connection, bindparam, func, inspect, select
 
 from archives.encoding import decode_device, decode_problem
 from archives.evaluation import Status
+from archives.rates import Rates
 from archives.records import (
     FORMAT_VERSION,
     MIGRATE,
@@ -22,6 +23,7 @@ from archives.records import (
     RunState,
     SeedRequest,
 )
+from archives.statements import Statement
 from archives.tables import ATTEMPT, EVALUATION, PROBLEM, RUN, SEED_REQUEST, TALLY
 from archives.upgrade import OLDEST_FORMAT
 from problems.errors import StoreError
@@ -44,8 +46,10 @@ __all__ = [
 ]
 
 
+_FIRST_FORMAT_WITH_RATES = 3
+"""The first format that has the device's rates."""
 _FORMAT_VERSION = select(RUN.c.format_version)
-_FIND_PROBLEM = select(PROBLEM.c.id).where(PROBLEM.c.key == bindparam("key"))
+_FIND_PROBLEM = Statement(select(PROBLEM.c.id).where(PROBLEM.c.key == bindparam("key")))
 
 
 def check_format(connection: Connection, folder: Path) -> int:
@@ -77,7 +81,10 @@ def format_version(connection: Connection) -> int:
 
 def run(connection: Connection) -> RunRecord:
     """See `Store.run`."""
-    row = connection.execute(select(RUN)).one()
+    has_rates = format_version(connection) >= _FIRST_FORMAT_WITH_RATES
+    columns = [column for column in RUN.c if has_rates or column is not RUN.c.rates_json]
+    row = connection.execute(select(*columns)).one()
+    rates_json: str | None = row.rates_json if has_rates else None
     return RunRecord(
         name=row.name,
         created=row.created,
@@ -88,6 +95,7 @@ def run(connection: Connection) -> RunRecord:
         noise_floor=row.noise_floor,
         noisy=bool(row.noisy),
         referee_version=row.referee_version,
+        rates=None if rates_json is None else Rates.from_json(json.loads(rates_json)),
         state=RunState(row.state),
         format_version=row.format_version,
     )
@@ -119,12 +127,13 @@ def problem_number(connection: Connection, problem_key: str) -> int:
     Raises:
         StoreError: The run has no such problem.
     """
-    number: int | None = connection.execute(_FIND_PROBLEM, {"key": problem_key}).scalar()
-    if number is None:
+    found = _FIND_PROBLEM.first(connection, {"key": problem_key})
+    if found is None:
         raise StoreError(
             f"the run has no problem with the key {problem_key[:12]!r}: "
             "list its problems with the report"
         )
+    number: int = found[0]
     return number
 
 
@@ -173,13 +182,16 @@ def counts(connection: Connection) -> RunCounts:
         EVALUATION.c.purpose
     )
     by_purpose = {row.purpose: row.number for row in connection.execute(purposes)}
-    is_unstable = EVALUATION.c.status == Status.UNSTABLE.value
-    unstable = select(func.count()).select_from(EVALUATION).where(is_unstable)
+    statuses = select(EVALUATION.c.status, func.count().label("number")).group_by(
+        EVALUATION.c.status
+    )
+    by_status = {row.status: row.number for row in connection.execute(statuses)}
     return RunCounts(
         attempts=connection.execute(attempts).scalar_one(),
         evaluations=by_purpose.get(SEARCH, 0),
         verifications=by_purpose.get(VERIFY, 0),
-        unstable=connection.execute(unstable).scalar_one(),
+        unstable=by_status.get(Status.UNSTABLE.value, 0),
+        impossible=by_status.get(Status.IMPOSSIBLE.value, 0),
     )
 
 

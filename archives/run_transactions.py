@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+from dataclasses import replace
 
 from sqlalchemy import Connection, insert, select, update
 
-from archives.encoding import encode_device, encode_problem, storable, to_text
+from archives.encoding import decode_problem, encode_device, encode_problem, storable, to_text
 from archives.evaluation import DeviceFingerprint
+from archives.rates import Rates
 from archives.records import ProblemStatus, RunRecord, RunState, SeedRequest
 from archives.run_queries import problem_number
 from archives.tables import METADATA, PROBLEM, RUN, SEED_REQUEST
@@ -17,6 +20,7 @@ from problems.problem import Problem
 __all__ = [
     "add_problems",
     "create_tables",
+    "mark_degenerate",
     "put_graph",
     "request_seed",
     "set_config",
@@ -44,6 +48,7 @@ def create_tables(connection: Connection, run: RunRecord) -> None:
             noisy=int(run.noisy),
             referee_version=run.referee_version,
             state=run.state.value,
+            rates_json=None if run.rates is None else to_text(run.rates.to_json()),
         )
     )
 
@@ -64,6 +69,7 @@ def set_device(
     noise_floor: float,
     noisy: bool,
     referee_version: str,
+    rates: Rates | None,
 ) -> None:
     """See `Store.set_device`."""
     connection.execute(
@@ -72,6 +78,7 @@ def set_device(
             noise_floor=noise_floor,
             noisy=int(noisy),
             referee_version=referee_version,
+            rates_json=None if rates is None else to_text(rates.to_json()),
         )
     )
 
@@ -101,6 +108,17 @@ def skip_problem(connection: Connection, problem_key: str, reason: str) -> None:
 def solve_problem(connection: Connection, problem_key: str, reason: str) -> None:
     """See `Store.solve_problem`."""
     _set_status(connection, problem_key, ProblemStatus.SOLVED, reason)
+
+
+def mark_degenerate(connection: Connection, problem_key: str, reason: str) -> None:
+    """See `Store.mark_degenerate`."""
+    number = problem_number(connection, problem_key)
+    text = connection.execute(
+        select(PROBLEM.c.data_json).where(PROBLEM.c.id == number)
+    ).scalar_one()
+    marked = replace(decode_problem(json.loads(text)), degenerate=reason)
+    values = {"data_json": to_text(encode_problem(marked))}
+    connection.execute(update(PROBLEM).where(PROBLEM.c.id == number).values(values))
 
 
 def put_graph(connection: Connection, problem_key: str, graph: OperatorGraph) -> None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from sqlalchemy import Connection, Insert, bindparam, insert, select, update
+from sqlalchemy import Connection, bindparam, insert, select, update
 
 from archives.attempt import Attempt, AttemptState, Slot
 from archives.candidate import Candidate
@@ -14,6 +14,7 @@ from archives.encoding import encode_evaluation, storable, to_text
 from archives.evaluation import Evaluation, Status
 from archives.records import SEARCH, VERIFY, GenerationOutcome, Insertion, OperatorTally
 from archives.run_queries import problem_number
+from archives.statements import Statement
 from archives.tables import (
     ATTEMPT,
     CANDIDATE,
@@ -35,14 +36,13 @@ __all__ = [
     "withdraw",
 ]
 
-# Statements of the path that every candidate takes; building one costs more than running it.
-_ADD_ATTEMPT = insert(ATTEMPT)
-_ADD_CANDIDATE = insert(CANDIDATE)
-_ADD_ELITE = insert(ELITE)
-_ADD_EVALUATION = insert(EVALUATION)
-_ADD_PARENT = insert(PARENT)
-_FIND_CANDIDATE = select(CANDIDATE.c.id).where(CANDIDATE.c.digest == bindparam("digest"))
-_FIND_ATTEMPT = (
+_ADD_ATTEMPT = Statement(insert(ATTEMPT))
+_ADD_CANDIDATE = Statement(insert(CANDIDATE))
+_ADD_ELITE = Statement(insert(ELITE))
+_ADD_EVALUATION = Statement(insert(EVALUATION))
+_ADD_PARENT = Statement(insert(PARENT))
+_FIND_CANDIDATE = Statement(select(CANDIDATE.c.id).where(CANDIDATE.c.digest == bindparam("digest")))
+_FIND_ATTEMPT = Statement(
     select(ATTEMPT.c.id, ATTEMPT.c.state, ATTEMPT.c.problem_id, ATTEMPT.c.candidate_id)
     .join(PROBLEM, PROBLEM.c.id == ATTEMPT.c.problem_id)
     .where(
@@ -52,17 +52,17 @@ _FIND_ATTEMPT = (
         ATTEMPT.c.slot_index == bindparam("slot_index"),
     )
 )
-_SET_FIRST_ATTEMPT = (
+_SET_FIRST_ATTEMPT = Statement(
     update(CANDIDATE)
     .where(CANDIDATE.c.id == bindparam("at"))
     .values(attempt_id=bindparam("attempt_id"))
 )
-_SET_ADDITION = (
+_SET_ADDITION = Statement(
     update(ATTEMPT)
     .where(ATTEMPT.c.id == bindparam("at"))
     .values({name: bindparam(name) for name in ("add_status", "add_value", "cell", "objective")})
 )
-_SET_ELITE = (
+_SET_ELITE = Statement(
     update(ELITE)
     .where(
         ELITE.c.problem_id == bindparam("at_problem"),
@@ -71,7 +71,7 @@ _SET_ELITE = (
     )
     .values({name: bindparam(name) for name in ("attempt_id", "objective")})
 )
-_SET_VERDICT = (
+_SET_VERDICT = Statement(
     update(ATTEMPT)
     .where(ATTEMPT.c.id == bindparam("at"))
     .values(state=bindparam("state"), reason=bindparam("reason"), result_id=bindparam("result_id"))
@@ -121,13 +121,13 @@ def propose(
         "cost_usd": attempt.cost_usd,
         "model": storable(attempt.model),
     }
-    number = _inserted(connection, _ADD_ATTEMPT, row)
+    number = _ADD_ATTEMPT.add(connection, row)
     if is_new:
         _set_first_attempt(connection, candidate_id, number)
     for position, parent in enumerate(attempt.parents):
         parent_id = _found(connection, parent).id
         row = {"attempt_id": number, "position": position, "parent_id": parent_id}
-        connection.execute(_ADD_PARENT, row)
+        _ADD_PARENT.change(connection, row)
     return number
 
 
@@ -154,7 +154,7 @@ def record(
         "reason": evaluation.reason,
         "result_id": measured_id if correct else None,
     }
-    connection.execute(_SET_VERDICT, change)
+    _SET_VERDICT.change(connection, change)
 
 
 def fail(connection: Connection, slot: Slot, reason: str) -> None:
@@ -238,9 +238,9 @@ def _candidate(
     connection: Connection, problem_id: int, digest: str, candidate: Candidate | None
 ) -> tuple[int, bool]:
     """The number of a candidate, and whether it was added just now."""
-    number = connection.execute(_FIND_CANDIDATE, {"digest": digest}).scalar()
-    if number is not None:
-        return number, False
+    found = _FIND_CANDIDATE.first(connection, {"digest": digest})
+    if found is not None:
+        return found[0], False
     if candidate is None or candidate.id != digest:
         raise StoreError(
             f"the run has no candidate {digest[:12]!r}: propose it with its source first"
@@ -253,12 +253,12 @@ def _candidate(
         "source": storable(candidate.source),
         "withdrawn": "",
     }
-    return _inserted(connection, _ADD_CANDIDATE, row), True
+    return _ADD_CANDIDATE.add(connection, row), True
 
 
 def _set_first_attempt(connection: Connection, candidate_number: int | None, number: int) -> None:
     change = {"at": candidate_number, "attempt_id": number}
-    connection.execute(_SET_FIRST_ATTEMPT, change)
+    _SET_FIRST_ATTEMPT.change(connection, change)
 
 
 def _found(connection: Connection, slot: Slot) -> _Found:
@@ -269,7 +269,7 @@ def _found(connection: Connection, slot: Slot) -> _Found:
         "island": slot.island,
         "slot_index": slot.index,
     }
-    row = connection.execute(_FIND_ATTEMPT, place).first()
+    row = _FIND_ATTEMPT.first(connection, place)
     if row is None:
         raise StoreError(f"the run has no {_named(slot)}: propose it first")
     return _Found(*row)
@@ -311,7 +311,7 @@ def _add_evaluation(
         "speedup": evaluation.speedup,
         "data_json": to_text(encode_evaluation(evaluation)),
     }
-    connection.execute(_ADD_EVALUATION, row)
+    _ADD_EVALUATION.add(connection, row)
 
 
 def _add_migrant(connection: Connection, problem_id: int, migrant: Attempt) -> None:
@@ -336,7 +336,7 @@ def _add_insertion(connection: Connection, problem_id: int, insertion: Insertion
         "cell": cell,
         "objective": elite.objective,
     }
-    connection.execute(_SET_ADDITION, change)
+    _SET_ADDITION.change(connection, change)
     if addition.status:
         place = (problem_id, elite.slot.island, cell)
         _set_elite(connection, place, (number, elite.objective))
@@ -352,9 +352,9 @@ def _set_elite(
     attempt_number, objective = holder
     values = {"attempt_id": attempt_number, "objective": objective}
     at = {"at_problem": problem_id, "at_island": island, "at_cell": cell}
-    if connection.execute(_SET_ELITE, at | values).rowcount == 0:
+    if _SET_ELITE.change(connection, at | values) == 0:
         row = {"problem_id": problem_id, "island": island, "cell": cell}
-        connection.execute(_ADD_ELITE, row | values)
+        _ADD_ELITE.change(connection, row | values)
 
 
 def _add_tally(connection: Connection, problem_id: int, tally: OperatorTally) -> None:
@@ -370,10 +370,3 @@ def _add_tally(connection: Connection, problem_id: int, tally: OperatorTally) ->
             cost_s=tally.cost_s,
         )
     )
-
-
-def _inserted(connection: Connection, statement: Insert, row: dict[str, Any]) -> int:
-    key = connection.execute(statement, row).inserted_primary_key
-    assert key is not None
-    number: int = key[0]
-    return number

@@ -24,6 +24,7 @@ from archives.database import Database
 from archives.evaluation import DeviceFingerprint, Evaluation
 from archives.llm_call import LlmCall
 from archives.llm_texts import pack_texts
+from archives.rates import Rates
 from archives.reader import StoreReader
 from archives.records import FORMAT_VERSION, GenerationOutcome, RunRecord, RunState, SeedRequest
 from archives.upgrade import upgrade
@@ -107,10 +108,13 @@ class Store(StoreReader):
         noise_floor: float,
         referee_version: str,
         noisy: bool = False,
+        rates: Rates | None = None,
     ) -> None:
         """Write down where the run measures, once the evaluator has started."""
         with self._database.writing() as connection:
-            run_transactions.set_device(connection, device, noise_floor, noisy, referee_version)
+            run_transactions.set_device(
+                connection, device, noise_floor, noisy, referee_version, rates
+            )
 
     def add_problems(self, problems: Sequence[Problem]) -> None:
         """Append problems; those already there are left alone."""
@@ -126,6 +130,11 @@ class Store(StoreReader):
         """Mark a problem as one that needs no further search."""
         with self._database.writing() as connection:
             run_transactions.solve_problem(connection, problem_key, reason)
+
+    def mark_degenerate(self, problem_key: str, reason: str) -> None:
+        """Mark a problem as one that says little about a kernel; figures leave it out."""
+        with self._database.writing() as connection:
+            run_transactions.mark_degenerate(connection, problem_key, reason)
 
     def put_graph(self, problem_key: str, graph: OperatorGraph) -> None:
         """Keep the operator graph of a problem."""

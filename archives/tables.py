@@ -64,6 +64,8 @@ class RunRow(_Row, table=True):
     """1 where the host was too noisy to measure the floor, which is then an assumed one."""
     referee_version: str = ""
     state: str
+    rates_json: str | None = None
+    """Last, as a migration adds it."""
 
 
 class ProblemRow(_Row, table=True):

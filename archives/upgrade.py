@@ -74,5 +74,10 @@ def _add_llm_calls(connection: Connection) -> None:
     ).create(connection)
 
 
-_STEPS: dict[int, Callable[[Connection], None]] = {1: _add_llm_calls}
+def _add_rates(connection: Connection) -> None:
+    """Format 2 to 3: what the device was measured to reach."""
+    connection.execute(text("ALTER TABLE run ADD COLUMN rates_json VARCHAR"))
+
+
+_STEPS: dict[int, Callable[[Connection], None]] = {1: _add_llm_calls, 2: _add_rates}
 """By the format that a step starts from."""

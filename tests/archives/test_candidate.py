@@ -1,4 +1,6 @@
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from archives.candidate import Candidate, Language, detect_language
 
@@ -49,3 +51,57 @@ def test_text_that_is_no_python_still_has_an_identity() -> None:
 )
 def test_the_language_is_read_from_the_syntax_tree(source: str, language: Language) -> None:
     assert detect_language(source) is language
+
+
+TUNED = '''\
+"""A kernel."""
+import torch
+
+TUNE_PARAMS = {"BLOCK": [1, 2]}
+CONFIG: dict = {"BLOCK": 2}
+
+
+class ModelNew(torch.nn.Module):
+    """Doubles."""
+
+    def __init__(self, scale=1.5, *, name="\\u00e9"):
+        super().__init__()
+        self.scale, self.name = scale, f"{name!r:>{8}}"
+
+    async def later(self):
+        "Docstring."
+
+    def forward(self, x):
+        match x.dim():
+            case 1 | 2 if self.scale:
+                return x[..., ::2] + CONFIG["BLOCK"]
+            case _:
+                return (lambda y: -y)(x)
+'''
+TWICE = 'CONFIG = {"A": 1}\nCONFIG = OTHER = {"B": 2}\nCONFIG = ({"A": CPP_SOURCE}); x = 0x10\n'
+LONG = "0x" + "f" * 5000
+
+
+@pytest.mark.parametrize(
+    ("source", "identity", "program"),
+    [
+        (TUNED, "7303b5e11f802eb4", "978676bb0eeaba42"),
+        (TWICE, "45faaa92d66b4b17", "faf532d3613b5b25"),
+        ("def  broken(:\r\n  CONFIG = {}", "99d46d50243254eb", "99d46d50243254eb"),
+        (f"CONFIG = {{'A': {LONG}}}\nx = 1\n", "dccb990c932453fd", "efa9d37f2b17a1ad"),
+        (f"x = {LONG}\nCONFIG = {{'A': 2}}\n", "5fb8d18192975e7a", "0fda151c52828927"),
+        ("", "039ce23cc48ca8a7", "039ce23cc48ca8a7"),
+    ],
+)
+def test_identities_are_those_of_stored_runs(source: str, identity: str, program: str) -> None:
+    found = Candidate.of("p", source)
+    assert (found.id[:16], found.program_id[:16]) == (identity, program)
+    assert found.language is Language.TORCH
+
+
+@given(text=st.text(max_size=40), value=st.integers(0, 9))
+def test_a_program_is_its_text_without_the_configuration(text: str, value: int) -> None:
+    source = f"{TUNED}\nNAME = {text!r}\nCONFIG = {{'A': {value}}}\n"
+    program = Candidate.of("p", source.replace(f"{{'A': {value}}}", "{}"))
+    found = Candidate.of("p", source)
+    assert found.program_id == program.program_id == program.id != found.id

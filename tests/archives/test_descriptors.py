@@ -13,6 +13,9 @@ facts_of_all = st.builds(
     work=st.one_of(st.none(), st.integers(0, 1 << 20)),
     bytes_ratio=st.one_of(st.none(), st.floats(0, 1e6)),
     vector_bits=st.one_of(st.none(), st.integers(0, 512)),
+    registers=st.one_of(st.none(), st.integers(0, 255)),
+    shared_bytes=st.one_of(st.none(), st.integers(0, 1 << 18)),
+    programs=st.one_of(st.none(), st.integers(0, 1 << 31)),
 )
 
 
@@ -44,6 +47,26 @@ def test_vector_widths_have_a_bin_each() -> None:
     axis = AXES["vector"]
     labels = [axis.labels[axis.bin_of(KernelFacts(vector_bits=b)) or 0] for b in (0, 128, 256, 512)]
     assert labels == ["scalar", "128", "256", "512"]
+
+
+@pytest.mark.parametrize(
+    ("name", "facts", "label"),
+    [
+        ("registers", KernelFacts(registers=33), "<=64"),
+        ("registers", KernelFacts(registers=255), ">128"),
+        ("shared", KernelFacts(shared_bytes=0), "0"),
+        ("shared", KernelFacts(shared_bytes=48 << 10), "<=48K"),
+        ("programs", KernelFacts(programs=132), "<=1K"),
+        ("programs", KernelFacts(programs=1 << 20), ">256K"),
+    ],
+)
+def test_what_a_program_of_a_gpu_takes_is_binned_as_named(
+    name: str, facts: KernelFacts, label: str
+) -> None:
+    axis = AXES[name]
+    index = axis.bin_of(facts)
+    assert index is not None
+    assert axis.labels[index] == label
 
 
 def test_library_calls_have_no_loop_of_their_own_and_still_a_cell() -> None:

@@ -1,4 +1,4 @@
-"""A run of an older format: `format_1.sql` is the dump of one, schema and rows, never to change."""
+"""Runs of older formats: `format_*.sql` are dumps of such, schema and rows, never to change."""
 
 import shutil
 import sqlite3
@@ -9,24 +9,27 @@ from sqlalchemy import create_engine, inspect
 
 from archives.attempt import AttemptState
 from archives.export import canonical_export
+from archives.rates import Rates
 from archives.records import FORMAT_VERSION, RunCounts
 from archives.store import Store
 from problems.errors import StoreError
-from tests.archives.store_rows import RUN, P, Q, at, call, ok, program, proposal
+from tests.archives.store_rows import DEVICE, RUN, P, Q, at, call, ok, program, proposal
 
-DUMP = Path(__file__).with_name("format_1.sql")
+
+def restored(folder: Path, version: int) -> Path:
+    """A run's folder with the store of an older format in it."""
+    folder.mkdir()
+    database = sqlite3.connect(folder / "run.db")
+    database.executescript(Path(__file__).with_name(f"format_{version}.sql").read_text())
+    assert database.execute("SELECT format_version FROM run").fetchall() == [(version,)]
+    database.execute("PRAGMA journal_mode=WAL")
+    database.close()
+    return folder
 
 
 @pytest.fixture
 def old(tmp_path: Path) -> Path:
-    folder = tmp_path / "old"
-    folder.mkdir()
-    database = sqlite3.connect(folder / "run.db")
-    database.executescript(DUMP.read_text())
-    assert database.execute("SELECT format_version FROM run").fetchall() == [(1,)]
-    database.execute("PRAGMA journal_mode=WAL")
-    database.close()
-    return folder
+    return restored(tmp_path / "old", 1)
 
 
 def schema(folder: Path) -> dict[str, object]:
@@ -92,6 +95,27 @@ def test_opening_an_old_run_for_writing_brings_it_up_to_date(old: Path, tmp_path
     with Store.create(tmp_path / "new", RUN):
         pass
     assert schema(old) == schema(tmp_path / "new")
+
+
+def test_a_run_without_rates_is_read_as_one_and_gets_room_for_them(tmp_path: Path) -> None:
+    folder = restored(tmp_path / "second", 2)
+    before = (folder / "run.db").read_bytes()
+    with Store.open(folder) as store:
+        assert store.run().rates is None
+        assert store.run().format_version == 2
+        assert store.call(1) == call(at(1, 1))
+    assert (folder / "run.db").read_bytes() == before
+    rates = Rates(read_gbps=9.5, write_gbps=8, copy_gbps=7, fp32=0.1, launch_ms=0.002)
+    with Store.open(folder, write=True) as store:
+        assert store.run().rates is None
+        store.set_device(DEVICE, noise_floor=0.02, referee_version="4", rates=rates)
+    with Store.open(folder) as store:
+        assert store.run().rates == rates
+        assert store.run().format_version == FORMAT_VERSION
+        assert store.call(1) == call(at(1, 1))
+    with Store.create(tmp_path / "new", RUN):
+        pass
+    assert schema(folder) == schema(tmp_path / "new")
 
 
 def test_a_seed_can_be_left_in_an_old_run(old: Path) -> None:
