@@ -10,11 +10,13 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from archives.evaluation import Evaluation
+from archives.rates import Rates
 from evaluator.evaluator import Capacity, EvaluationRequest
 from evaluator.local import capacity_of
 from evaluator.referee.referee import Referee, new_referee
 from problems.errors import EvaluatorError, ProblemError
 from problems.graph import OperatorGraph
+from problems.lifted import Lifted
 from problems.problem import Problem
 
 __all__ = ["Answer", "RefereeActor", "unpack"]
@@ -27,20 +29,28 @@ Answer = tuple[str, T | str]
 class RefereeActor:
     """One referee on one device; methods run in threads of the actor."""
 
-    def __init__(self, device: str = "cpu") -> None:
-        """Find the device; a GPU is the one that Ray lets this actor see."""
+    def __init__(self, device: str = "cpu", rates: Rates | None = None) -> None:
+        """Find the device; a GPU is the one that Ray lets this actor see.
+
+        Args:
+            device: "cpu" or "cuda".
+            rates: What it was measured to reach before; None: `start` measures that.
+        """
         self._device = device
+        self._rates = rates
         self._started: Referee | None = None
 
     @property
     def _referee(self) -> Referee:
         if self._started is None:
             self._started = new_referee(self._device)
+            if self._rates is not None:
+                self._started.calibrate(self._rates)
         return self._started
 
     def start(self, *, calibrate: bool) -> Answer[Capacity]:
         """Start the referee and tell what it can take."""
-        return _answer(lambda: capacity_of(self._referee, calibrate=calibrate))
+        return _answer(lambda: capacity_of(self._referee, calibrate=calibrate, known=self._rates))
 
     def pid(self) -> int:
         """Return the process that the actor runs in."""
@@ -49,6 +59,14 @@ class RefereeActor:
     def graph(self, problem: Problem) -> Answer[OperatorGraph]:
         """Trace a problem's reference."""
         return _answer(lambda: self._referee.graph(problem))
+
+    def lint(self, problem: Problem) -> Answer[str | None]:
+        """Look for what makes a problem say little about a kernel."""
+        return _answer(lambda: self._referee.lint(problem))
+
+    def lift(self, problem: Problem) -> Answer[tuple[Lifted, ...]]:
+        """Let Inductor compile a problem's reference."""
+        return _answer(lambda: self._referee.lift(problem))
 
     def evaluate(self, request: EvaluationRequest) -> Answer[Evaluation]:
         """Judge a candidate."""

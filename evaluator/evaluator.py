@@ -13,7 +13,9 @@ from typing import Protocol
 from archives.candidate import Candidate
 from archives.configuration import Configuration
 from archives.evaluation import DeviceFingerprint, Evaluation
+from archives.rates import Rates
 from problems.graph import OperatorGraph
+from problems.lifted import Lifted
 from problems.problem import Problem
 
 __all__ = ["Capacity", "EvaluationRequest", "Evaluator", "Purpose"]
@@ -56,6 +58,7 @@ class Capacity:
         memory_bytes: Memory that one problem may take, tensors of reference and candidate.
         referee_version: Version of the measuring protocol.
         noisy: Whether the host was too busy to be calibrated: the noise floor is assumed then.
+        rates: What the device reaches; None: not measured.
     """
 
     device: DeviceFingerprint
@@ -64,6 +67,7 @@ class Capacity:
     memory_bytes: int
     referee_version: str = ""
     noisy: bool = False
+    rates: Rates | None = None
 
 
 class Evaluator(Protocol):
@@ -82,6 +86,27 @@ class Evaluator(Protocol):
 
         Raises:
             ProblemError: The problem does not load, or cannot be traced.
+        """
+        ...
+
+    async def lint(self, problem: Problem) -> str | None:
+        """Return why a problem says little about a kernel, or None; it is run in a process.
+
+        Raises:
+            ProblemError: The problem does not load or run.
+            EvaluatorError: The evaluator failed.
+        """
+        ...
+
+    async def lift(self, problem: Problem) -> tuple[Lifted, ...]:
+        """Let Inductor compile a problem's reference under each set of options.
+
+        Returns:
+            One for each set, those that failed with a reason; empty where code for the device is
+            not lifted.
+
+        Raises:
+            EvaluatorError: The evaluator failed.
         """
         ...
 

@@ -6,29 +6,37 @@ import asyncio
 from concurrent.futures import ThreadPoolExecutor
 
 from archives.evaluation import Evaluation
+from archives.rates import Rates
 from evaluator.evaluator import Capacity, EvaluationRequest
 from evaluator.referee.calibration import Noise, measure_noise
 from evaluator.referee.cpu import IN_FLIGHT
 from evaluator.referee.referee import Referee, new_referee
 from evaluator.referee.timing import LEAST_NOISE_FLOOR
 from problems.graph import OperatorGraph
+from problems.lifted import Lifted
 from problems.problem import Problem
 
 __all__ = ["IN_FLIGHT", "LocalEvaluator", "capacity_of"]
 
 
-def capacity_of(referee: Referee, *, calibrate: bool) -> Capacity:
+def capacity_of(
+    referee: Referee, *, calibrate: bool, rate: bool | None = None, known: Rates | None = None
+) -> Capacity:
     """Start a referee and tell what it can take.
 
     Args:
         referee: To be started.
         calibrate: Whether to measure the noise floor; else it is the least one.
+        rate: Whether to measure what the device reaches; None: as `calibrate`.
+        known: What it was measured to reach before; then that is not measured.
 
     Raises:
         EvaluatorError: It does not come up.
     """
     referee.start()
     quiet = Noise(floor=LEAST_NOISE_FLOOR, noisy=False)
+    is_rated = calibrate if rate is None else rate
+    rates = referee.calibrate(known) if is_rated or known is not None else None
     noise = measure_noise(referee) if calibrate else quiet
     return Capacity(
         device=referee.device,
@@ -37,6 +45,7 @@ def capacity_of(referee: Referee, *, calibrate: bool) -> Capacity:
         memory_bytes=referee.memory_bytes,
         referee_version=referee.version,
         noisy=noise.noisy,
+        rates=rates,
     )
 
 
@@ -44,7 +53,12 @@ class LocalEvaluator:
     """One referee of this process; implements `evaluator.evaluator.Evaluator`."""
 
     def __init__(
-        self, referee: Referee | None = None, *, device: str = "cpu", calibrate: bool = False
+        self,
+        referee: Referee | None = None,
+        *,
+        device: str = "cpu",
+        calibrate: bool = False,
+        rate: bool | None = None,
     ) -> None:
         """Prepare it; processes start with `start`.
 
@@ -52,12 +66,14 @@ class LocalEvaluator:
             referee: The referee; by default one of the device, with its defaults.
             device: "cpu" or "cuda", where no referee is given.
             calibrate: Whether `start` measures this host's noise floor.
+            rate: Whether `start` measures what the device reaches; None: as `calibrate`.
 
         Raises:
             EvaluatorError: There is no such device.
         """
         self._referee = referee or new_referee(device)
         self._calibrate = calibrate
+        self._rate = rate
         workers = self._referee.in_flight
         self._threads = ThreadPoolExecutor(workers, thread_name_prefix="referee")
 
@@ -65,13 +81,24 @@ class LocalEvaluator:
         """Start the referee; see `Evaluator.start`."""
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(
-            self._threads, lambda: capacity_of(self._referee, calibrate=self._calibrate)
+            self._threads,
+            lambda: capacity_of(self._referee, calibrate=self._calibrate, rate=self._rate),
         )
 
     async def graph(self, problem: Problem) -> OperatorGraph:
         """Trace a problem; see `Evaluator.graph`."""
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._threads, self._referee.graph, problem)
+
+    async def lint(self, problem: Problem) -> str | None:
+        """Look for what makes a problem say little; see `Evaluator.lint`."""
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._threads, self._referee.lint, problem)
+
+    async def lift(self, problem: Problem) -> tuple[Lifted, ...]:
+        """Let Inductor compile a problem's reference; see `Evaluator.lift`."""
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._threads, self._referee.lift, problem)
 
     async def evaluate(self, request: EvaluationRequest) -> Evaluation:
         """Judge a candidate; see `Evaluator.evaluate`."""

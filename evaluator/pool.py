@@ -18,10 +18,12 @@ from types import ModuleType
 from typing import Any, TypeVar
 
 from archives.evaluation import Evaluation, Status
+from archives.rates import Rates
 from evaluator.actor import Answer, RefereeActor, unpack
 from evaluator.evaluator import Capacity, EvaluationRequest
 from problems.errors import EvaluatorError
 from problems.graph import OperatorGraph
+from problems.lifted import Lifted
 from problems.problem import Problem
 
 __all__ = ["Pool"]
@@ -47,12 +49,14 @@ class _Seat:
         room: Requests that it takes at a time.
         busy: Requests that it works on.
         problems: Keys of the problems it has open, most recent last.
+        rates: What its device was measured to reach, for whoever takes its place.
     """
 
     actor: Any
     room: int = 1
     busy: int = 0
     problems: OrderedDict[str, None] = field(default_factory=OrderedDict)
+    rates: Rates | None = None
 
 
 class Pool:
@@ -65,6 +69,7 @@ class Pool:
         num_actors: int | None = None,
         address: str | None = None,
         calibrate: bool = True,
+        rates: Rates | None = None,
     ) -> None:
         """Prepare it; nothing starts before `start`.
 
@@ -73,13 +78,15 @@ class Pool:
             num_actors: Referees; by default one, or one for each GPU that Ray has. On one host
                 those of a CPU take turns at the timed cores.
             address: Of a running Ray cluster; None: start Ray on this machine.
-            calibrate: Whether `start` measures the noise floor.
+            calibrate: Whether `start` measures the noise floor and what each device reaches.
+            rates: What the devices were measured to reach before, as a resumed run knows.
         """
         self._device = device
         self._num_actors = num_actors
         self._version = ""
         self._address = address
         self._calibrate = calibrate
+        self._rates = rates
         self._seats: list[_Seat] = []
         self._free = asyncio.Condition()
         self._folder: tempfile.TemporaryDirectory[str] | None = None
@@ -88,14 +95,18 @@ class Pool:
     async def start(self) -> Capacity:
         """Start Ray and the referees; see `Evaluator.start`."""
         await asyncio.to_thread(self._start_ray)
-        self._seats = [_Seat(actor=self._new_actor()) for _ in range(self._actors_wanted())]
+        self._seats = [
+            _Seat(actor=self._new_actor(self._rates), rates=self._rates)
+            for _ in range(self._actors_wanted())
+        ]
         capacities: list[Capacity] = []
-        for seat in self._seats:
-            # One after the other: each measures its host's noise, alone.
-            reference = seat.actor.start.remote(calibrate=self._calibrate)
-            answer: Answer[Capacity] = await _result(reference)
-            capacities.append(unpack(answer))
-            seat.room = min(capacities[-1].in_flight, MAX_IN_FLIGHT)
+        if self._device == "cuda":
+            # Side by side, as they will judge: each GPU has cores and a gate of its own.
+            capacities += await asyncio.gather(*(self._start_seat(seat) for seat in self._seats))
+        else:
+            for seat in self._seats:
+                # One after the other: they share the cores that are timed.
+                capacities.append(await self._start_seat(seat))
         first = capacities[0]
         self._version = first.referee_version
         return replace(
@@ -104,6 +115,13 @@ class Pool:
             noise_floor=max(capacity.noise_floor for capacity in capacities),
             noisy=any(capacity.noisy for capacity in capacities),
         )
+
+    async def _start_seat(self, seat: _Seat) -> Capacity:
+        answer: Answer[Capacity] = await _result(seat.actor.start.remote(calibrate=self._calibrate))
+        capacity = unpack(answer)
+        seat.room = min(capacity.in_flight, MAX_IN_FLIGHT)
+        seat.rates = capacity.rates
+        return capacity
 
     async def actor_pids(self) -> list[int]:
         """Return the process of each actor, for whoever watches them."""
@@ -114,6 +132,25 @@ class Pool:
         answer: Answer[OperatorGraph] = await self._with_seat(
             problem.key, lambda actor: _result(actor.graph.remote(problem))
         )
+        return unpack(answer)
+
+    async def lint(self, problem: Problem) -> str | None:
+        """Look for what makes a problem say little; see `Evaluator.lint`."""
+        answer: Answer[str | None] = await self._with_seat(
+            problem.key, lambda actor: _result(actor.lint.remote(problem))
+        )
+        return unpack(answer)
+
+    async def lift(self, problem: Problem) -> tuple[Lifted, ...]:
+        """Let Inductor compile a problem's reference; see `Evaluator.lift`."""
+        try:
+            answer: Answer[tuple[Lifted, ...]] = await self._with_seat(
+                problem.key, lambda actor: _result(actor.lift.remote(problem))
+            )
+        except _ActorDied as error:
+            raise EvaluatorError(
+                f"the evaluator's process died twice while Inductor compiled {problem.label}"
+            ) from error
         return unpack(answer)
 
     async def evaluate(self, request: EvaluationRequest) -> Evaluation:
@@ -183,14 +220,14 @@ class Pool:
     def _replace(self, seat: _Seat, dead: Any) -> None:  # noqa: ANN401 - Ray's handles have no type
         """Seat a new actor, unless another request has done so already."""
         if seat.actor is dead:
-            seat.actor = self._new_actor()
+            seat.actor = self._new_actor(seat.rates)
             seat.problems.clear()
 
-    def _new_actor(self) -> Any:  # noqa: ANN401 - Ray's handles have no type
+    def _new_actor(self, rates: Rates | None) -> Any:  # noqa: ANN401 - Ray's handles have no type
         options = {"num_cpus": 0, "max_concurrency": MAX_IN_FLIGHT + 1, "max_restarts": 0}
         if self._device == "cuda":
             options["num_gpus"] = 1
-        return _ray().remote(RefereeActor).options(**options).remote(self._device)
+        return _ray().remote(RefereeActor).options(**options).remote(self._device, rates)
 
     def _actors_wanted(self) -> int:
         """How many referees there are to be.

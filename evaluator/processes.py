@@ -6,10 +6,14 @@ read counts as gone, never as an error.
 
 from __future__ import annotations
 
+import errno
 import os
+import secrets
 import signal
-from collections.abc import Iterator, Mapping
+import stat
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 __all__ = [
@@ -19,14 +23,17 @@ __all__ = [
     "kill_tree",
     "mapping_facts",
     "memory_bytes",
+    "remove_folder",
     "thread_cpu_s",
     "tree_memory_bytes",
+    "unlinked_bytes",
     "worker_environment",
 ]
 
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _PROC = Path("/proc")
+_BEYOND_BYTES = 1 << 62
 _IS_OWN = bytes(bool(flags & 0xC0) and not flags & 0x20 for flags in range(256))
 
 
@@ -35,13 +42,18 @@ class MappingFacts:
     """What a process did with the mappings of one shared memory file.
 
     Attributes:
-        mapped_bytes: Bytes that it has mapped.
+        ranges: Addresses that it has mapped: the first, and the one behind the last, of each.
         written_bytes: Bytes of private mappings that it has written to, whole pages: once
             written, a page stays its own, whatever is written afterwards.
     """
 
-    mapped_bytes: int
+    ranges: tuple[tuple[int, int], ...]
     written_bytes: int
+
+    @property
+    def mapped_bytes(self) -> int:
+        """Bytes that it has mapped."""
+        return sum(end - start for start, end in self.ranges)
 
 
 def worker_environment(*, path: str | None = None) -> dict[str, str]:
@@ -108,15 +120,16 @@ def mapping_facts(pid: int, name: str) -> MappingFacts:
         name: The file's name, as given to `os.memfd_create`.
     """
     process = _PROC / str(pid)
-    mapped = written = 0
+    ranges: list[tuple[int, int]] = []
+    written = 0
     for line in _lines(process / "maps"):
         # "start-end perms offset device inode path"
         fields = line.split()
         if len(fields) > 5 and fields[5] == f"/memfd:{name}":
             start, end = (int(word, 16) for word in fields[0].split("-"))
-            mapped += end - start
+            ranges.append((start, end))
             written += _own_pages(process / "pagemap", start, end) * _PAGE_BYTES
-    return MappingFacts(mapped_bytes=mapped, written_bytes=written)
+    return MappingFacts(ranges=tuple(ranges), written_bytes=written)
 
 
 def _own_pages(pagemap: Path, start: int, end: int) -> int:
@@ -157,19 +170,75 @@ def kill_tree(pid: int) -> None:
 
 
 def folder_bytes(folder: Path) -> int:
-    """Return the bytes that a folder's files take on disk; links are not followed."""
+    """Return the bytes that a folder's files take on disk; links are not followed.
+
+    Where a path is too long for the kernel nobody can tell: that counts as more than any limit.
+    """
     total = 0
     pending = [folder]
     while pending:
         for entry in _entries(pending.pop()):
             try:
                 status = entry.lstat()
-            except OSError:
+            except OSError as error:
+                if error.errno == errno.ENAMETOOLONG:
+                    return _BEYOND_BYTES
                 continue
             total += status.st_blocks * 512
             if entry.is_dir() and not entry.is_symlink():
                 pending.append(entry)
     return total
+
+
+def unlinked_bytes(pid: int) -> int:
+    """Return the bytes on disk of files that a process holds open and that no folder shows."""
+    total = 0
+    for entry in _entries(_PROC / str(pid) / "fd"):
+        try:
+            status = entry.stat()
+        except OSError:
+            continue
+        if stat.S_ISREG(status.st_mode) and not status.st_nlink:
+            total += status.st_blocks * 512
+    return total
+
+
+def remove_folder(folder: Path) -> None:
+    """Remove a folder that a hostile process has filled, however deep it is nested.
+
+    Each folder inside is first moved to the top, so that neither recursion nor the length of a
+    path has to follow the nesting. What cannot be removed stays.
+    """
+    while inner := [entry for entry in _entries(folder) if _is_folder(entry)]:
+        if not sum(_empty_into(folder, entry) for entry in inner):
+            break
+    for entry in _entries(folder):
+        _succeeds(entry.unlink)
+    _succeeds(folder.rmdir)
+
+
+def _empty_into(top: Path, folder: Path) -> int:
+    """Move the folders inside one to the top, remove its files and itself; return what it did."""
+    _succeeds(partial(folder.chmod, 0o700))
+    moved = 0
+    for entry in _entries(folder):
+        if _is_folder(entry):
+            moved += _succeeds(partial(entry.rename, top / secrets.token_hex(16)))
+        else:
+            _succeeds(entry.unlink)
+    return moved + _succeeds(folder.rmdir)
+
+
+def _succeeds(action: Callable[[], object]) -> bool:
+    try:
+        action()
+    except OSError:
+        return False
+    return True
+
+
+def _is_folder(entry: Path) -> bool:
+    return entry.is_dir() and not entry.is_symlink()
 
 
 def _kill(pid: int) -> None:

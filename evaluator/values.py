@@ -13,6 +13,7 @@ __all__ = [
     "ALIGNMENT_BYTES",
     "DEVICE_ALIGNMENT_BYTES",
     "ITEM_BYTES",
+    "SIGNAL_BYTES",
     "FrameError",
     "ValueSpec",
     "decode_value",
@@ -23,6 +24,8 @@ __all__ = [
 ALIGNMENT_BYTES = 64
 DEVICE_ALIGNMENT_BYTES = 512
 """What torch aligns tensors on a GPU to: copies that a candidate is given lie no worse."""
+SIGNAL_BYTES = 4096
+"""Memory in which one process's legs on a GPU are let go, and say that they are done: a page."""
 
 ITEM_BYTES: Mapping[str, int] = {
     "bool": 1,

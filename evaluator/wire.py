@@ -54,12 +54,20 @@ Candidate worker
     weights index                      -> loads `state`; loaded (false: names differ)
     call    index, base, poison        -> outputs in `outputs` (specs with offset), tuple
     census  index, base, calls         -> facts about kernels (fields of `KernelFacts`)
+    hold    call                       -> keeps the outputs of that call of the last leg for good
 Both
     leg     index, bases               -> one call per base, outputs kept (empty: a round trip):
-            addresses (of the tensors of each call, in the worker's own memory)
+            addresses (of the tensors of each call, in the worker's own memory), strides
     ship    call, at                   -> writes the outputs of that call of the last leg
 Trace worker
     trace   source, precision          -> graph
+    lint    source, precision, seed, domains -> flaws (one clause each)
+Compat worker (roles "compat", "cuda_compat")
+    kernelbench source, candidate, precision -> correct, log; where correct: kernel_ms, reference_ms
+Lift worker (role "cuda_lift"; "lift" without a GPU): what Inductor writes for a reference
+    open    source, precision, device  -> builds the model and draws its inputs
+    compile name, options (of `torch._inductor.config`) -> lifted: null, or why there is nothing
+    finish                             -> runs it once: lifted (fields of `problems.lifted.Lifted`)
 
 On a GPU inputs and outputs lie on the device, `state` as above. *Numbers* are the plain numbers of
 a set, encoded, null in place of tensors. A *room* is memory with places for input sets, allocated
@@ -134,7 +142,7 @@ __all__ = [
 ]
 
 MAX_FRAME_BYTES = 1 << 20
-VARIANTS = ("own", "scaled_up", "scaled_down", "negated", "around_zero")
+VARIANTS = ("own", "scaled_up", "scaled_down", "negated", "around_zero", "spiked")
 
 _HEADER = struct.Struct(">I")
 _MAX_DESCRIPTORS = 16
@@ -257,13 +265,13 @@ class Channel:
             timeout_s = max(timeout_s - (time.monotonic() - start), 0.001)
         return self.receive(timeout_s=timeout_s)
 
-    def pending(self) -> bool:
-        """Tell whether bytes are there that no request asked for."""
+    def pending(self, timeout_s: float = 0.0) -> bool:
+        """Tell whether bytes are there that were not read yet, or come in time."""
         if self._buffer:
             return True
         poll = select.poll()
         poll.register(self._socket, select.POLLIN)
-        return bool(poll.poll(0))
+        return bool(poll.poll(1000 * timeout_s))
 
     def _receive(
         self, timeout_s: float | None, max_descriptors: int

@@ -87,6 +87,10 @@ class Arena(Protocol[P]):
         """Make an empty private folder for build artefacts."""
         ...
 
+    def prepare(self, build: Path, sources: Sequence[str]) -> None:
+        """Build ahead what may be built beside each other; what fails will fail again."""
+        ...
+
     def process(self, build: Path, *, timed: bool) -> P:
         """Start a process, to be timed or to build and check."""
         ...

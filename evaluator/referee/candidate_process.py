@@ -9,16 +9,16 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-import numpy as np
-
 from archives.evaluation import Status
 from evaluator.processes import descendants, folder_bytes, mapping_facts
-from evaluator.referee.arrays import Array
+from evaluator.referee.arrays import Array, Shaped
 from evaluator.referee.deadlines import Deadlines
 from evaluator.referee.failure import CandidateFailed, failure_of_exit, failure_of_reply
+from evaluator.referee.foreign_memory import Place
 from evaluator.referee.session import Session, row_major
 from evaluator.referee.shared_memory import SharedMemory
 from evaluator.referee.spawner import Spawner, Worker, WorkerPlan
+from evaluator.referee.watchdog import MAX_FOLDER_BYTES
 from evaluator.wire import ChannelClosed, FrameError, ValueSpec
 from problems.errors import WorkerTimeout
 
@@ -32,7 +32,7 @@ __all__ = [
     "overlaps",
 ]
 
-MAX_BUILD_BYTES = 512 << 20
+MAX_BUILD_BYTES = MAX_FOLDER_BYTES
 IDLE_WINDOWS_S = (0.01, 0.07)
 IDLE_CPU_SHARE = 0.25
 """A process with nothing to do uses no CPU time; OpenMP's threads wait passively."""
@@ -87,6 +87,7 @@ class CandidateProcess:
         self._session = session
         self._deadlines = deadlines
         self._addresses: object = None
+        self._strides: object = None
         self._build: Path | None = plan.build if plan.build_writable else None
         self._outputs = SharedMemory("outputs", session.memory.outputs_bytes)
         self._outputs.seal()
@@ -124,8 +125,7 @@ class CandidateProcess:
             seed=self._session.construction_seed,
         )
         if self._build is not None and folder_bytes(self._build) > MAX_BUILD_BYTES:
-            log = f"the build folder holds over {MAX_BUILD_BYTES} bytes: write less."
-            raise CandidateFailed(Status.BUILD_ERROR, "build_too_large", log)
+            raise over_disk()
 
     def load_weights(self, index: int) -> bool:
         """Load the published weights; False where parameters do not match the reference's."""
@@ -151,34 +151,60 @@ class CandidateProcess:
         self._worker.resume()
         reply = self._ask("leg", deadline, Status.RUNTIME_ERROR, index=index, bases=list(bases))
         wall = perf_counter() - start
-        self._worker.stop()
-        self._addresses = reply.get("addresses")
+        self.stop()
+        self._addresses, self._strides = reply.get("addresses"), reply.get("strides")
         return 1000 * wall
 
-    def snapshot(
-        self, call: int, expected: Sequence[Array], starts: Sequence[int]
-    ) -> list[Array] | None:
-        """Read parts of the outputs of a call of the last leg out of the halted process.
+    def places(self, call: int, expected: Sequence[Shaped]) -> list[Place] | None:
+        """Say where the outputs of a call of the last leg lie, as the process claims.
+
+        Args:
+            call: Number of the call.
+            expected: What the outputs must be.
+
+        Returns:
+            A place for each output; None where the claim is malformed.
+        """
+        try:
+            addresses = self._addresses[call]  # type: ignore[index]
+            strides = self._strides[call]  # type: ignore[index]
+            return [
+                Place.of(address, stride, like)
+                for address, stride, like in zip(addresses, strides, expected, strict=True)
+            ]
+        except (TypeError, IndexError, KeyError, ValueError):
+            return None
+
+    def snapshot(self, places: Sequence[Place], parts: Sequence[slice]) -> list[Array] | None:
+        """Read parts of outputs out of the halted process.
 
         It gets no time for that: what is not there yet will not be found.
 
         Args:
-            call: Number of the call.
-            expected: Tensors of the shapes and dtypes that the parts must have.
-            starts: Flat position in its output at which each part starts, in elements.
+            places: Where the outputs lie.
+            parts: Of each output, the flat (row-major) positions that are wanted.
 
         Returns:
-            The parts, if the outputs lie row after row at the addresses that the process gave;
-            None where they cannot be read.
+            The parts, flat; None where they cannot be read.
         """
         try:
-            addresses = self._addresses[call]  # type: ignore[index]
             return [
-                read_array(self._worker.pid, address + start * like.values.itemsize, like)
-                for address, like, start in zip(addresses, expected, starts, strict=True)
+                place.read(self._worker.pid, part)
+                for place, part in zip(places, parts, strict=True)
             ]
-        except (TypeError, IndexError, KeyError, ValueError, OSError, OverflowError):
+        except (OSError, OverflowError, ValueError):
             return None
+
+    def hold(self, call: int) -> None:
+        """Let it keep the outputs of a call of the last leg until it ends."""
+        self._worker.resume()
+        self._ask("hold", self._deadlines.call_s, Status.RUNTIME_ERROR, call=call)
+        self.stop()
+
+    def is_input(self, place: Place) -> bool:
+        """Tell whether an output lies in the inputs' memory, as a view of an input does."""
+        ranges = mapping_facts(self._worker.pid, "inputs").ranges
+        return any(start <= place.address < end for start, end in ranges)
 
     def ship(self, call: int) -> tuple[Outputs, float]:
         """Fetch the outputs of one call of the last leg, and the ms that it took."""
@@ -187,7 +213,7 @@ class CandidateProcess:
         start = perf_counter()
         reply = self._ask("ship", deadline, Status.RUNTIME_ERROR, call=call, at=0)
         wall = perf_counter() - start
-        self._worker.stop()
+        self.stop()
         return Outputs(reply, self._outputs), 1000 * wall
 
     def census(self, index: int, base: int, calls: int) -> dict[str, Any]:
@@ -201,16 +227,14 @@ class CandidateProcess:
     def require_inputs_unchanged(self) -> None:
         """Fail a candidate that wrote to its inputs: the kernel knows each page."""
         facts = mapping_facts(self._worker.pid, "inputs")
-        if facts.written_bytes or not facts.mapped_bytes:
+        if facts.written_bytes or facts.mapped_bytes < self._session.inputs.size:
             log = "forward wrote to its inputs: write to a tensor of its own instead."
             raise CandidateFailed(Status.MUTATED_INPUT, "mutated_input", log)
 
     def require_idle(self) -> None:
         """Fail a candidate that works while nothing is asked of it, or left processes behind."""
+        self.stop()
         self._worker.resume()
-        if len(descendants(self._worker.pid)) > 1:
-            log = "the candidate left a process running: end every process before returning."
-            raise CandidateFailed(Status.TIMING_MISMATCH, "background_process", log)
         before = _cpu_s(self._worker.pid)
         # The kernel counts whole ticks: a first look may catch one by chance, a second does not.
         watched_s = 0.0
@@ -223,8 +247,18 @@ class CandidateProcess:
         raise CandidateFailed(Status.TIMING_MISMATCH, "background_thread", log)
 
     def stop(self) -> None:
-        """Halt it until it is asked something again."""
+        """Halt it until it is asked something again.
+
+        A signal halts the process alone, not what it has started: a child could compute while
+        another side is timed, even in its parent's memory. So a halted candidate has none.
+
+        Raises:
+            CandidateFailed: It has left a process running.
+        """
         self._worker.stop()
+        if not self._worker.ended and len(descendants(self._worker.pid)) > 1:
+            log = "the candidate left a process running: end every process before returning."
+            raise CandidateFailed(Status.TIMING_MISMATCH, "background_process", log)
 
     def resume(self) -> None:
         """Let it go on."""
@@ -242,12 +276,16 @@ class CandidateProcess:
             self._worker.end()
             if self._worker.over_memory:
                 raise over_memory() from error
+            if self._worker.over_disk:
+                raise over_disk() from error
             log = f"the candidate took over {timeout_s:.0f} s in step {op!r}: it may hang."
             raise CandidateFailed(Status.TIMEOUT, f"timeout_in_{op}", log) from error
         except ChannelClosed as error:
             code = self._worker.end(patience_s=EXIT_PATIENCE_S)
             if self._worker.over_memory:
                 raise over_memory() from error
+            if self._worker.over_disk:
+                raise over_disk() from error
             raise failure_of_exit(code) from error
         except FrameError as error:
             self._worker.end()
@@ -255,30 +293,6 @@ class CandidateProcess:
         if not reply["ok"]:
             raise failure_of_reply(reply, status)
         return reply
-
-
-def read_array(pid: int, address: int, like: Array) -> Array:
-    """Read a tensor out of another process's memory.
-
-    Args:
-        pid: The process, halted.
-        address: Where the tensor begins.
-        like: A tensor of its shape and dtype.
-
-    Raises:
-        OSError: The memory is not there, or may not be read.
-    """
-    values = np.empty(like.shape, dtype=like.values.dtype)
-    view = memoryview(values.reshape(-1).view(np.uint8).data)
-    with open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
-        memory.seek(address)
-        done = 0
-        while done < len(view):
-            count = memory.readinto(view[done:])
-            if not count:
-                raise OSError(f"no memory at address {address + done}")
-            done += count
-    return Array(values=values, dtype=like.dtype)
 
 
 def forged(log: str) -> CandidateFailed:
@@ -290,6 +304,12 @@ def over_memory() -> CandidateFailed:
     """Return the failure of a process that the watchdog killed for its memory."""
     log = "the candidate passed its memory limit: allocate less."
     return CandidateFailed(Status.OUT_OF_MEMORY, "memory_limit", log)
+
+
+def over_disk() -> CandidateFailed:
+    """Return the failure of a process that filled its build folder."""
+    log = f"the build folder holds over {MAX_BUILD_BYTES} bytes: write less."
+    return CandidateFailed(Status.BUILD_ERROR, "build_too_large", log)
 
 
 def overlaps(shape: Sequence[int], stride: object) -> bool:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from archives.rates import Rates
 from evaluator.referee.hardware import Device
-from evaluator.referee.roofline import LAUNCH_FLOOR_MS, Light
+from evaluator.referee.roofline import Light
 from evaluator.referee.work import Work
 
 __all__ = ["Finding", "ceiling_ms", "corrected", "hold_against_light"]
@@ -28,8 +28,8 @@ class Finding:
     """What the roofline says of one measured time.
 
     Attributes:
-        reason: "faster_than_memory" or "faster_than_a_launch" where the time is impossible; else
-            "".
+        reason: "faster_than_memory", "faster_than_a_launch" or, on a CPU, "faster_than_a_call"
+            where the time is impossible; else "".
         sentence: What is impossible, with its numbers; else "".
         flags: Why to verify deeper; none of them rejects. "below_memory_bound",
             "below_compute_bound", "below_estimated_bound" (of a device whose datasheet was not
@@ -73,12 +73,14 @@ def hold_against_light(
         share = ceiling_ms(light.work, device, rates, precision) / latency_ms
     if reference_ms is not None and reference_ms < light.hard_ms:
         return Finding(flags=("bound_invalid",), roofline_share=share)
-    flags = _flags(latency_ms, light, reference_ms)
+    flags = _flags(latency_ms, light, device, reference_ms)
     if latency_ms >= light.hard_ms:
         return Finding(flags=flags, roofline_share=share)
     if device.estimated:
         return Finding(flags=("below_estimated_bound", *flags), roofline_share=share)
-    reason = "faster_than_memory" if latency_ms >= LAUNCH_FLOOR_MS else "faster_than_a_launch"
+    reason = "faster_than_memory"
+    if latency_ms < device.floor_ms:
+        reason = "faster_than_a_call" if device.warm else "faster_than_a_launch"
     return Finding(
         reason=reason,
         sentence=_sentence(reason, latency_ms, light, device),
@@ -131,11 +133,13 @@ def _mixed_gbps(read: float, written: float, rates: Rates) -> float:
     return 1.0 / ((1 - place) / low + place / high)
 
 
-def _flags(latency_ms: float, light: Light, reference_ms: float | None) -> tuple[str, ...]:
+def _flags(
+    latency_ms: float, light: Light, device: Device, reference_ms: float | None
+) -> tuple[str, ...]:
     found = {
         "below_memory_bound": latency_ms < _MARGIN * light.memory_ms,
         "below_compute_bound": latency_ms < light.compute_ms,
-        "latency_bound": latency_ms <= _LATENCY_BOUND_MS,
+        "latency_bound": not device.warm and latency_ms <= _LATENCY_BOUND_MS,
         "extreme_speedup": reference_ms is not None
         and reference_ms > _EXTREME_SPEEDUP * latency_ms,
     }
@@ -143,15 +147,16 @@ def _flags(latency_ms: float, light: Light, reference_ms: float | None) -> tuple
 
 
 def _sentence(reason: str, latency_ms: float, light: Light, device: Device) -> str:
-    if reason == "faster_than_a_launch":
+    if reason != "faster_than_memory":
+        what = "launch" if reason == "faster_than_a_launch" else "call"
         return (
-            f"a call took {latency_ms * 1e3:.2f} us, less than the {LAUNCH_FLOOR_MS * 1e3:.0f} us "
-            "of a launch that does nothing: the work was not done in the time that was measured"
+            f"a call took {latency_ms * 1e3:.2f} us, less than the {device.floor_ms * 1e3:.1g} us "
+            f"of a {what} that does nothing: the work was not done in the time that was measured"
         )
     needed = light.work.bytes - light.work.avoidable_bytes
+    rate = "" if device.warm else f" (at {device.bandwidth_gbps:,.0f} GB/s)"
     return (
         f"a call took {latency_ms:.4f} ms, less than the {light.hard_ms:.4f} ms in which "
-        f"{device.name} can move the {needed / 1e6:,.1f} MB that every program has to move "
-        f"(at {device.bandwidth_gbps:,.0f} GB/s): the work was not done in the time that was "
-        "measured"
+        f"{device.name} can move the {needed / 1e6:,.1f} MB that every program has to move{rate}: "
+        "the work was not done in the time that was measured"
     )

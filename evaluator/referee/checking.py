@@ -70,6 +70,7 @@ def check_sets(
     judge: Judge[S],
     load_weights: Callable[[], bool] | None,
     require_unchanged: Callable[[], None],
+    constant_weights: Sequence[str] = (),
 ) -> Accuracy:
     """Check one configuration on every set.
 
@@ -78,6 +79,7 @@ def check_sets(
         judge: Calls the candidate on a set and judges what it returned.
         load_weights: Lets the candidate load the hidden weights; None: the problem has none.
         require_unchanged: Fails a candidate that wrote to its inputs.
+        constant_weights: Names of parameters and buffers that are constant as constructed.
 
     Returns:
         How accurate it is.
@@ -91,6 +93,7 @@ def check_sets(
             accuracy.hidden_weights = load_weights()
             if not accuracy.hidden_weights:
                 # Parameters of other names: only what the constructor made can be compared.
+                _require_telling(constant_weights)
                 break
         failure = judge(one, accuracy)
         if failure is None:
@@ -102,6 +105,17 @@ def check_sets(
         raise failure
     require_unchanged()
     return accuracy
+
+
+def _require_telling(constant_weights: Sequence[str]) -> None:
+    """Fail where a candidate could leave weights out and nothing constructed would show it."""
+    if constant_weights:
+        log = (
+            f"the reference's {', '.join(constant_weights[:4])} cannot be loaded into ModelNew, "
+            "and as constructed they are constant, so nothing shows whether they are used: give "
+            "ModelNew parameters and buffers of the same names and shapes."
+        )
+        raise CandidateFailed(Status.WRONG_VALUE, "weights_not_loadable", log)
 
 
 def check(
@@ -133,6 +147,7 @@ def check(
         judge,
         load_weights if session.has_state else None,
         candidate.require_inputs_unchanged,
+        session.constant_weights,
     )
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from archives.evaluation import DeviceFingerprint
+from archives.rates import Rates
 from evaluator.evaluator import EvaluationRequest, Purpose
 from evaluator.gate import Gate
 from evaluator.referee.arena import published_weights
@@ -20,6 +21,8 @@ from evaluator.referee.draws import CheckSet
 from evaluator.referee.in_turn import SetsInTurn
 from evaluator.referee.inputs import RENEWAL
 from evaluator.referee.ladder import climb
+from evaluator.referee.possible import cpu_limits
+from evaluator.referee.rating import measured_rates
 from evaluator.referee.scheduling import thread_settings
 from evaluator.referee.session import Session
 from evaluator.referee.sessions import Sessions
@@ -76,6 +79,7 @@ class CpuStation:
         )
         self._session_bytes = session_bytes
         self._graphers: dict[str, Grapher] = {}
+        self._limits = cpu_limits(self.device)
         self._sessions = Sessions(self._open_session, session_bytes)
 
     @property
@@ -100,6 +104,19 @@ class CpuStation:
         )
 
     @property
+    def lift_plan(self) -> WorkerPlan | None:
+        """None: Inductor's C++ is not lifted."""
+        return None
+
+    def lifting(self, num_bytes: int) -> AbstractContextManager[None]:
+        """Hold nothing: there is no such worker."""
+        return nullcontext()
+
+    def sharing(self) -> AbstractContextManager[None]:
+        """Share in the timing gate; see `Station.sharing`."""
+        return self._bench.gate.shared()
+
+    @property
     def problem_s(self) -> float:
         """As the deadlines say."""
         return self._bench.deadlines.problem_s
@@ -114,7 +131,24 @@ class CpuStation:
         """Draw or take the check sets, the source being frozen by now, and climb."""
         self._graphers[request.problem.key] = grapher
         with self._sessions.borrow(request.problem) as session:
-            return self._judge(session, request, findings)
+            ratio, winner = self._judge(session, request, findings)
+        graph = self._graph(request.problem)
+        findings.roofline_share = self._limits.require_possible(request.problem, graph, ratio)
+        return ratio, winner
+
+    def calibrate(self, known: Rates | None = None) -> Rates | None:
+        """Measure what the timed cores reach; see `Station.calibrate`."""
+        bench = self._bench
+        plan = WorkerPlan(
+            role="rates",
+            cpus=bench.cores.timed,
+            threads=bench.cores.threads,
+            memory_bytes=None,
+            timed=True,
+        )
+        rates = known or measured_rates(self.spawner, plan, bench.gate, self.problem_s)
+        self._limits.calibrate(rates)
+        return rates
 
     def drop(self, problem: Problem) -> None:
         """Close a problem; see `Station.drop`."""
@@ -124,14 +158,16 @@ class CpuStation:
         """Close every problem."""
         self._sessions.close()
 
-    def _open_session(self, problem: Problem) -> Session:
-        bench = self._bench
-        graph: OperatorGraph | None
+    def _graph(self, problem: Problem) -> OperatorGraph | None:
         try:
-            graph = self._graphers[problem.key].graph(problem)
+            return self._graphers[problem.key].graph(problem)
         except ProblemError:
             # What cannot be traced may run all the same; if not, the session says why.
-            graph = None
+            return None
+
+    def _open_session(self, problem: Problem) -> Session:
+        bench = self._bench
+        graph = self._graph(problem)
         with nullcontext() if bench.cores.opens_aside else bench.gate.exclusive():
             session = Session(
                 problem,
@@ -189,6 +225,10 @@ class _CpuArena:
 
     def build_folder(self) -> Path:
         return self._bench.spawner.build_folder()
+
+    def prepare(self, build: Path, sources: Sequence[str]) -> None:
+        """Do nothing: the cores that build are few, and are shared by all candidates in flight."""
+        del build, sources
 
     def process(self, build: Path, *, timed: bool) -> CandidateProcess:
         return self._bench.process(self._session, build, timed=timed)

@@ -14,7 +14,12 @@ from importlib.resources import files
 
 from problems.errors import ConfigError
 
-__all__ = ["Device", "all_devices", "find_device"]
+__all__ = ["HARD_SLACK", "LAUNCH_FLOOR_MS", "Device", "all_devices", "find_device"]
+
+HARD_SLACK = 0.97
+"""For clocks and bandwidths of a GPU; see `roofline`."""
+LAUNCH_FLOOR_MS = 0.002
+"""Shortest time between two device events around one empty kernel, ms."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +37,11 @@ class Device:
         l2_mb: Last-level cache, MB.
         source: Where the numbers come from.
         estimated: True where they were not checked against the vendor's document.
+        slack: Share of the hard bound below which a time is impossible.
+        floor_ms: Shortest time of a call that does nothing, ms.
+        port_gbps: Rate at which its cores can load and store at most, whatever lies in a cache,
+            GB/s; None: not known.
+        warm: Whether inputs may lie in the last-level cache when a call begins.
     """
 
     name: str
@@ -44,6 +54,10 @@ class Device:
     fp16: float | None = None
     fp8: float | None = None
     estimated: bool = False
+    slack: float = HARD_SLACK
+    floor_ms: float = LAUNCH_FLOOR_MS
+    port_gbps: float | None = None
+    warm: bool = False
 
     def matrix_tflops(self, precision: str) -> float:
         """Return the fastest rate at which a product of this precision may be computed.

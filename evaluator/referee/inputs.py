@@ -62,9 +62,10 @@ CHECK_PLAN = (
     PlannedSet(variant="scaled_down"),
     PlannedSet(variant="negated"),
     PlannedSet(variant="around_zero"),
-    PlannedSet(variant="own", hidden_weights=True),
+    PlannedSet(variant="spiked", hidden_weights=True),
 )
-"""Five distributions, the problem's own under two seeds; hidden weights come last and stay."""
+"""Six distributions; hidden weights come last and stay. "spiked" is the own one but for a few
+outliers, so that nobody can tell by a sample which short cut a set permits."""
 
 
 def secret_seed() -> int:

@@ -6,7 +6,6 @@ The highest rung passed is noted in the findings; the first rung that fails rais
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Container, Sequence
 from pathlib import Path
 from typing import Generic, TypeVar
@@ -14,6 +13,7 @@ from typing import Generic, TypeVar
 from archives.configuration import Configuration, with_configuration
 from archives.evaluation import KernelFacts, Rung, Status
 from evaluator.evaluator import EvaluationRequest, Purpose
+from evaluator.processes import remove_folder
 from evaluator.referee.arena import Arena, Process
 from evaluator.referee.effort import SEARCH_EFFORT, VERIFY_EFFORT, VERIFY_PROCESSES, Effort
 from evaluator.referee.failure import CandidateFailed, host_noisy
@@ -72,7 +72,7 @@ def climb(arena: Arena[P], request: EvaluationRequest, findings: Findings) -> tu
         return ratio, winner
     finally:
         trial.close()
-        shutil.rmtree(build, ignore_errors=True)
+        remove_folder(build)
 
 
 def _sources(request: EvaluationRequest, findings: Findings) -> list[str]:
@@ -114,6 +114,7 @@ class _Trial(Generic[P]):
         right: list[int] = []
         failures: list[tuple[Rung, CandidateFailed]] = []
         crashes = 0
+        self._arena.prepare(self._build, sources)
         for number, source in enumerate(sources):
             rung = Rung.SCREEN
             try:
@@ -172,7 +173,9 @@ class _Trial(Generic[P]):
         return winner, blocks
 
     def require_unchanged(self) -> None:
-        """Fail a candidate that wrote to its inputs while it was timed."""
+        """Fail a candidate that wrote to its inputs, or had its builder help, while timed."""
+        if self._builder is not None and self._builder not in self._timed:
+            self._builder.stop()
         for process in self._timed:
             process.require_inputs_unchanged()
 

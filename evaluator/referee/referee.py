@@ -15,14 +15,20 @@ from __future__ import annotations
 from time import perf_counter
 
 from archives.evaluation import DeviceFingerprint, Evaluation
+from archives.rates import Rates
+from evaluator.compat import KernelBenchVerdict
 from evaluator.evaluator import EvaluationRequest
+from evaluator.referee.compat import judge_as_kernelbench
 from evaluator.referee.cpu import CpuStation
 from evaluator.referee.failure import CandidateFailed
 from evaluator.referee.ladder import require_screened
+from evaluator.referee.lifting import lift
+from evaluator.referee.linting import lint
 from evaluator.referee.station import Station
 from evaluator.referee.verdict import Findings, Verdicts
 from problems.errors import ProblemError, WorkerDied, WorkerTimeout
 from problems.graph import OperatorGraph
+from problems.lifted import Lifted
 from problems.problem import Problem
 
 __all__ = ["Referee", "new_referee"]
@@ -68,6 +74,10 @@ class Referee:
         """
         self._station.spawner.start()
 
+    def calibrate(self, known: Rates | None = None) -> Rates | None:
+        """Measure what the device reaches; see `Station.calibrate`."""
+        return self._station.calibrate(known)
+
     def close(self) -> None:
         """End every process."""
         self._station.close()
@@ -95,6 +105,37 @@ class Referee:
         if not reply["ok"]:
             raise ProblemError(f"problem {problem.label} cannot be traced: {reply.get('log')}")
         return OperatorGraph.from_json(reply["graph"])
+
+    def lint(self, problem: Problem) -> str | None:
+        """Return why a problem says little about a kernel, or None; see `linting.lint`.
+
+        Raises:
+            ProblemError: It does not load or run.
+            EvaluatorError: The process failed.
+        """
+        return lint(self._station, problem)
+
+    def as_kernelbench(self, problem: Problem, source: str) -> KernelBenchVerdict:
+        """Judge a candidate by KernelBench's rules, for comparison; see `compat`.
+
+        Raises:
+            ProblemError: The problem does not load or run.
+            EvaluatorError: The process could not be started.
+        """
+        return judge_as_kernelbench(self._station, problem, source)
+
+    def lift(self, problem: Problem) -> tuple[Lifted, ...]:
+        """Let Inductor compile a problem's reference; see `lifting.lift`.
+
+        Raises:
+            EvaluatorError: No process can be started.
+        """
+        try:
+            graph = self.graph(problem)
+        except ProblemError:
+            # What cannot be traced may compile all the same; its size is not known.
+            graph = None
+        return lift(self._station, problem, graph)
 
     def evaluate(self, request: EvaluationRequest) -> Evaluation:
         """Judge a candidate; whatever it does, the verdict is a value.

@@ -15,14 +15,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from evaluator.referee.hardware import Device
+from evaluator.referee.hardware import HARD_SLACK, LAUNCH_FLOOR_MS, Device
 from evaluator.referee.work import Work, work_of
 
 __all__ = ["HARD_SLACK", "LAUNCH_FLOOR_MS", "Light", "Work", "light", "work_of"]
-
-HARD_SLACK = 0.97
-LAUNCH_FLOOR_MS = 0.002
-"""Shortest time between two device events around one empty kernel, ms."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +29,7 @@ class Light:
         work: What must be done.
         memory_ms: Time to move the compulsory bytes.
         compute_ms: Time of the matrix FLOPs on the fastest permitted unit.
-        sol_ms: The speed of light: the largest of the two and the launch floor.
+        sol_ms: The speed of light: the largest of the two and the floor of a launch or call.
         hard_ms: A measured time below this is impossible.
         bound: What sets `sol_ms`: "memory", "compute" or "launch".
     """
@@ -55,14 +51,18 @@ def light(work: Work, device: Device, precision: str = "fp32") -> Light:
     per_ms = device.bandwidth_gbps * 1e6
     memory_ms = work.bytes / per_ms
     compute_ms = work.flops / (device.matrix_tflops(precision) * 1e9)
-    hard_bytes = work.bytes - work.avoidable_bytes - min(work.write_bytes, int(device.l2_mb * 1e6))
-    times = {"memory": memory_ms, "compute": compute_ms, "launch": LAUNCH_FLOOR_MS}
+    certain = work.bytes - work.avoidable_bytes
+    in_cache = min(certain if device.warm else work.write_bytes, device.l2_mb * 1e6)
+    hard_ms = device.slack * (certain - in_cache) / per_ms
+    if device.port_gbps is not None:
+        hard_ms = max(hard_ms, certain / (device.port_gbps * 1e6))
+    times = {"memory": memory_ms, "compute": compute_ms, "launch": device.floor_ms}
     bound = max(times, key=lambda name: times[name])
     return Light(
         work=work,
         memory_ms=memory_ms,
         compute_ms=compute_ms,
         sol_ms=times[bound],
-        hard_ms=max(HARD_SLACK * hard_bytes / per_ms, LAUNCH_FLOOR_MS),
+        hard_ms=max(hard_ms, device.floor_ms),
         bound=bound,
     )

@@ -4,7 +4,7 @@ What the rules catch costs no process, and its author gets a clear reason. Whoev
 `__import__("thr" + "eading")` passes here and meets the referee's clock and memory instead. Rules
 are few and narrow: honest code compiles with `subprocess` and loads with `ctypes`.
 
-Source: published accounts of how kernel benchmarks were fooled; `tests/evaluator/cheats/`.
+Source: published accounts of how kernel benchmarks were fooled; `tests/zoo/cheats/`.
 """
 
 from __future__ import annotations

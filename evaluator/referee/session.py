@@ -23,7 +23,7 @@ from evaluator.referee.shared_memory import SharedMemory
 from evaluator.referee.spawner import Spawner, WorkerPlan
 from evaluator.referee.timing import calls_per_leg
 from evaluator.referee.votes import require_vote
-from evaluator.wire import ALIGNMENT_BYTES, layout
+from evaluator.wire import ALIGNMENT_BYTES, ValueSpec, layout
 from problems.graph import OperatorGraph
 from problems.problem import Problem
 
@@ -102,6 +102,7 @@ class Session:
         # kernel).
         self._mixer = worker((self.inputs,))
         self._mixing: list[int] = []
+        self.constant_weights: tuple[str, ...] = ()
         self.alone_ms = self._empty_ms = self._empty_until = 0.0
         self._leg_bases: list[int] = []
         with self.closing_on_error():
@@ -261,5 +262,18 @@ class Session:
         if self.has_state:
             self.reference.weights(None)
             self.state.seal_writers()
+            self.constant_weights = _constant(self.opened.state, self.state)
         else:
             self.state.seal()
+
+
+def _constant(specs: Sequence[ValueSpec], memory: SharedMemory) -> tuple[str, ...]:
+    """Name the floating-point weights whose elements are all the same, as they are published."""
+    names = []
+    for spec in specs:
+        if spec.numel and "float" in spec.dtype:
+            values = Array.within(memory.bytes, spec.offset, spec.shape, spec.stride, spec.dtype)
+            flat = values.chunk(0, spec.numel)
+            if bool((flat == flat[0]).all()):
+                names.append(spec.name)
+    return tuple(names)

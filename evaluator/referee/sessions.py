@@ -84,18 +84,27 @@ class Sessions(Generic[S]):
             session.close()
 
     def _session(self, problem: Problem) -> S:
+        # Whoever uses an open problem does not wait for others that are being opened.
+        known = self._known(problem)
+        if known is not None:
+            return known
         with self._opening:
-            with self._lock:
-                session = self._open.get(problem.key)
-                if session is not None:
-                    self._open.move_to_end(problem.key)
-                    return session
+            known = self._known(problem)
+            if known is not None:
+                return known
             session = self._opener(problem)
             with self._lock:
                 self._open[problem.key] = session
                 superfluous = self._superfluous()
             for old in superfluous:
                 old.close()
+            return session
+
+    def _known(self, problem: Problem) -> S | None:
+        with self._lock:
+            session = self._open.get(problem.key)
+            if session is not None:
+                self._open.move_to_end(problem.key)
             return session
 
     def _superfluous(self) -> list[S]:

@@ -7,7 +7,6 @@ torch takes seconds. The zygote is trusted; what it forks for a candidate is not
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -21,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from evaluator.gate import runtime_folder
-from evaluator.processes import kill_tree, worker_environment
+from evaluator.processes import kill_tree, remove_folder, worker_environment
 from evaluator.referee.deadlines import Deadlines
 from evaluator.referee.scheduling import prefer_process, thread_settings
 from evaluator.referee.shared_memory import SharedMemory
@@ -39,7 +38,8 @@ class WorkerPlan:
     """What a worker is to be given.
 
     Attributes:
-        role: "reference", "candidate", "cuda_reference", "cuda_candidate" or "trace".
+        role: "reference", "candidate", "cuda_reference", "cuda_candidate", "trace", "lift",
+            "cuda_lift", "rates" or "cuda_rates".
         cpus: Cores that it may use.
         threads: Threads that it may use.
         memory_bytes: Memory from which on it is killed; None for what is trusted.
@@ -98,6 +98,10 @@ class Worker:
             raise FrameError(f"a reply was there before the request {op!r}")
         self._channel.send({"op": op, **fields}, timeout_s=timeout_s)
 
+    def answered(self, timeout_s: float) -> bool:
+        """Tell whether a reply to what was posted begins to come in time."""
+        return self._channel.pending(timeout_s)
+
     def answer(self, op: str, timeout_s: float) -> dict[str, Any]:
         """Wait for the reply to the request that was posted; raises as `request`."""
         reply = self._channel.receive(timeout_s=timeout_s)
@@ -137,6 +141,11 @@ class Worker:
         """Whether the watchdog killed it for its memory."""
         return self._spawner.watchdog.killed(self.pid)
 
+    @property
+    def over_disk(self) -> bool:
+        """Whether the watchdog killed it for what it wrote to its build folder."""
+        return self._spawner.watchdog.filled(self.pid)
+
     def end(self, *, patience_s: float = 0.0) -> int | None:
         """End the process and all it has started; may be called twice.
 
@@ -150,7 +159,7 @@ class Worker:
             self._exit = self._spawner.reap(self, patience_s)
             self.ended = True
             self._channel.close()
-            shutil.rmtree(self._scratch, ignore_errors=True)
+            remove_folder(self._scratch)
         return self._exit
 
 
@@ -226,7 +235,8 @@ class Spawner:
         if plan.timed and not plan.aside:
             prefer_process(worker.pid)
         if plan.memory_bytes is not None:
-            self.watchdog.watch(worker.pid, plan.memory_bytes)
+            folder = plan.build if plan.build_writable else None
+            self.watchdog.watch(worker.pid, plan.memory_bytes, folder)
         return worker
 
     def reap(self, worker: Worker, patience_s: float) -> int | None:
@@ -262,7 +272,7 @@ class Spawner:
         with self._lock:
             self._drop_zygote()
             if self._folder is not None:
-                shutil.rmtree(self._folder, ignore_errors=True)
+                remove_folder(self._folder)
                 self._folder = None
         self.watchdog.close()
 
@@ -333,5 +343,5 @@ def _own_folder() -> Path:
     for folder in runtime.glob("workers-*-*"):
         owner = folder.name.split("-")[1]
         if not Path("/proc", owner).exists():
-            shutil.rmtree(folder, ignore_errors=True)
+            remove_folder(folder)
     return Path(tempfile.mkdtemp(prefix=f"workers-{os.getpid()}-", dir=runtime))

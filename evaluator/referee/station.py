@@ -6,6 +6,7 @@ from contextlib import AbstractContextManager
 from typing import Protocol
 
 from archives.evaluation import DeviceFingerprint
+from archives.rates import Rates
 from evaluator.evaluator import EvaluationRequest
 from evaluator.referee.spawner import Spawner, WorkerPlan
 from evaluator.referee.timing import Ratio
@@ -53,6 +54,19 @@ class Station(Protocol):
         ...
 
     @property
+    def lift_plan(self) -> WorkerPlan | None:
+        """How a worker that lets Inductor compile is to run; None: not for this device."""
+        ...
+
+    def lifting(self, num_bytes: int) -> AbstractContextManager[None]:
+        """Hold the device's memory for a worker that lets Inductor compile, for the block."""
+        ...
+
+    def sharing(self) -> AbstractContextManager[None]:
+        """Use the device beside others for the block, while nobody times."""
+        ...
+
+    @property
     def problem_s(self) -> float:
         """Seconds that a step of a problem's own code may take."""
         ...
@@ -70,6 +84,20 @@ class Station(Protocol):
             CandidateFailed: A rung was not passed.
             ProblemError: The problem cannot be opened.
             EvaluatorError: A trusted process failed.
+        """
+        ...
+
+    def calibrate(self, known: Rates | None = None) -> Rates | None:
+        """Measure what the device reaches, and state each verdict's share of it from then on.
+
+        Args:
+            known: What was measured on it before; then nothing is measured.
+
+        Returns:
+            None where it could not be measured.
+
+        Raises:
+            EvaluatorError: No worker could be started.
         """
         ...
 

@@ -5,8 +5,9 @@ candidate left running can slow the reference, and it gets no time of its own ei
 call of every leg is compared with the reference's output for the same inputs, which neither
 process had seen before the leg: of an output of over 1 MB, a part that starts at random.
 
-Covered: replayed, forgotten or reused outputs, work put off until after the leg, a clock or an
-empty round trip that is forged, threads that slow the reference.
+Covered: replayed, forgotten or reused outputs (one is held over all legs: a ring of buffers is
+found as one buffer is), work put off until after the leg, children that are not halted, a clock
+or an empty round trip that is forged, threads that slow the reference.
 Not covered: effects of one process on the caches and the memory of the next, which both suffer.
 """
 
@@ -23,8 +24,10 @@ from evaluator.referee.candidate_process import CandidateProcess, Outputs
 from evaluator.referee.correctness import Mismatch, deviation, judge, mismatch_of_spec
 from evaluator.referee.effort import Effort
 from evaluator.referee.failure import CandidateFailed, host_noisy
+from evaluator.referee.foreign_memory import can_read_memory
 from evaluator.referee.halving import halve
 from evaluator.referee.indices import Indices
+from evaluator.referee.keepsake import Keepsake
 from evaluator.referee.session import Session
 from evaluator.referee.timing import Block, Ratio, calls_per_leg, estimate, slope_agrees, slope_ms
 
@@ -67,6 +70,7 @@ class Stopwatch:
         candidate.stop()
         self._empty_ms = session.empty_ms()
         self._ship_delays_ms: list[float] = []
+        self._kept: Keepsake | None = None
 
     def race(self, indices: Sequence[int]) -> tuple[int, dict[int, float]]:
         """Halve configurations by short legs until one is left; see `halve`."""
@@ -91,6 +95,8 @@ class Stopwatch:
         kept: list[Block] = []
         for _ in range(effort.rounds):
             found = self._round(index, calls, effort)
+            if self._kept is not None:
+                self._kept.require_unchanged(self._candidate)
             kept += self._undisturbed(found)
             if len(kept) >= MIN_BLOCKS and estimate(kept).width <= effort.max_width:
                 self._require_slope(index, calls, estimate(kept))
@@ -111,7 +117,8 @@ class Stopwatch:
     def _warm_up(self, index: int, latency_ms: float) -> int:
         """Let both sides touch the memory that the outputs of a leg will need.
 
-        A candidate's first full leg is still 10-25 % slow, so it gets two.
+        A candidate's first full leg is still 10-25 % slow, so it gets two. An output of the first
+        one is held from then on, so that the second one finds memory for one more.
 
         Returns:
             Calls that make a leg, now that its time is known better.
@@ -120,6 +127,7 @@ class Stopwatch:
         calls = calls_per_leg(session.alone_ms, latency_ms, session.max_calls())
         self._reference_leg(session.mixed_bases(calls))
         latency_ms = self._candidate_call_ms(index, calls)
+        self._kept = Keepsake.take(session, self._candidate, calls)
         calls = calls_per_leg(session.alone_ms, latency_ms, session.max_calls())
         self._candidate_call_ms(index, calls)
         return calls
@@ -144,12 +152,31 @@ class Stopwatch:
         expected = self._session.timed_outputs(call)
         starts = [self._part_start(output) for output in expected]
         parts = [_part(*pair) for pair in zip(expected, starts, strict=True)]
-        seen = self._candidate.snapshot(call, parts, starts)
+        seen = self._seen(call, expected, starts)
         # The next sets are filled on the timed core while this one compares.
         self._session.begin_mix(calls)
         if seen is None or self._mismatch(seen, parts) is not None:
             self._check_whole(call, calls, expected, was_read=seen is not None)
         return self._per_call(reference, calls), self._per_call(candidate, calls)
+
+    def _seen(
+        self, call: int, expected: Sequence[Array], starts: Sequence[int]
+    ) -> list[Array] | None:
+        """Read parts of a call's outputs; None where this host does not permit it.
+
+        Raises:
+            CandidateFailed: It does, and the outputs are not where the process says.
+        """
+        parts = [
+            slice(start, start + _part_size(output))
+            for output, start in zip(expected, starts, strict=True)
+        ]
+        places = self._candidate.places(call, expected)
+        seen = None if places is None else self._candidate.snapshot(places, parts)
+        if seen is None and can_read_memory(self._session.reference.worker.pid):
+            log = "an output is not in memory after the leg: return plain tensors from forward."
+            raise CandidateFailed(Status.TIMING_MISMATCH, "unreadable_output", log)
+        return seen
 
     def _part_start(self, output: Array) -> int:
         """Choose where the part of an output starts that is compared."""
@@ -162,7 +189,7 @@ class Stopwatch:
         outputs = self._shipped(call)
         mismatch = self._mismatch(outputs.arrays, expected)
         if mismatch is None:
-            if was_read and outputs.row_major:
+            if was_read:
                 log = "an output was not there yet when the clock stopped: compute in forward."
                 raise CandidateFailed(Status.TIMING_MISMATCH, "deferred_work", log)
             return

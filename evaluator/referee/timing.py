@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 
 from archives.evaluation import Interval
@@ -64,6 +64,11 @@ class Block:
         first, second = self.reference_ms
         third, fourth = self.candidate_ms
         return 0.5 * (math.log(first) + math.log(second) - math.log(third) - math.log(fourth))
+
+    def slower(self, factor: float) -> Block:
+        """Return the block with a candidate that takes so many times as long."""
+        first, second = self.candidate_ms
+        return replace(self, candidate_ms=(first * factor, second * factor))
 
     def slowed(self, alone_ms: float, factor: float) -> bool:
         """Whether a reference leg took over `factor` times what the reference takes alone."""

@@ -17,12 +17,12 @@ from archives.evaluation import (
     Rung,
     Status,
 )
-from evaluator.referee.failure import CandidateFailed
+from evaluator.referee.failure import CandidateFailed, clipped
 from evaluator.referee.timing import Ratio
 
 __all__ = ["REFEREE_VERSION", "Findings", "Verdicts", "facts_of"]
 
-REFEREE_VERSION = "cpu-2"
+REFEREE_VERSION = "cpu-3"
 """Changes whenever numbers would: those of two versions are never compared."""
 
 
@@ -39,6 +39,8 @@ class Findings:
         latencies: Time of a call of each configuration timed, in ms, by number.
         points: The configurations, by number; None: the one in the source.
         facts: About its kernels.
+        roofline_share: Ceiling time over its time; None: not known.
+        conditions: What its timings ran under, in a sentence; "" where nothing tells.
     """
 
     rung: Rung = Rung.NONE
@@ -49,6 +51,8 @@ class Findings:
     latencies: dict[int, float] = field(default_factory=dict)
     points: tuple[Configuration | None, ...] = ()
     facts: KernelFacts = field(default_factory=KernelFacts)
+    roofline_share: float | None = None
+    conditions: str = ""
 
     def results(self) -> tuple[ConfigurationResult, ...]:
         """Return what became of each declared configuration."""
@@ -86,6 +90,7 @@ class Verdicts:
         """
         return Evaluation(
             status=Status.OK,
+            log=findings.conditions,
             rung=findings.rung,
             latency_ms=ratio.latency_ms,
             reference_ms=ratio.reference_ms,
@@ -98,6 +103,7 @@ class Verdicts:
             facts=findings.facts,
             configuration=findings.points[winner],
             configurations=findings.results(),
+            roofline_share=findings.roofline_share,
             isolation=findings.isolation,
             device=self.device,
             referee_version=self.referee_version,
@@ -110,7 +116,7 @@ class Verdicts:
             status=failure.status,
             reason=failure.reason,
             rung=findings.rung,
-            log=failure.log,
+            log=_with_conditions(failure, findings.conditions),
             error=findings.error,
             error_bound=findings.error_bound,
             configurations=findings.results(),
@@ -119,6 +125,13 @@ class Verdicts:
             referee_version=self.referee_version,
             cost_s=cost_s,
         )
+
+
+def _with_conditions(failure: CandidateFailed, conditions: str) -> str:
+    """The failure's log; what the device was like belongs to a timing that nothing came of."""
+    if failure.status is not Status.UNSTABLE or not conditions:
+        return failure.log
+    return clipped(f"{failure.log} {conditions}")
 
 
 def facts_of(reply: Mapping[str, Any]) -> KernelFacts:
@@ -133,6 +146,9 @@ def facts_of(reply: Mapping[str, Any]) -> KernelFacts:
         work=_count(reply.get("work")),
         bytes_ratio=None if ratio is None else max(ratio, 1.0),
         vector_bits=_count(reply.get("vector_bits")),
+        registers=_count(reply.get("registers")),
+        shared_bytes=_count(reply.get("shared_bytes")),
+        programs=_count(reply.get("programs")),
     )
 
 

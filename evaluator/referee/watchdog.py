@@ -1,7 +1,9 @@
-"""Kills a candidate's process before it takes the host's memory.
+"""Kills a candidate's process before it takes the host's memory or disk.
 
 Limits of the kernel's own count address space or single files; what fills memory through a tmpfs,
 a memory file or many processes passes them. This thread adds up what the kernel says is resident.
+
+A build folder is on disk: what it holds is added up, and files that are open and unlinked.
 
 Covered: growth slower than about 1 GB per polling interval. Not covered: a burst within one
 interval on a host that has not even that much left.
@@ -14,9 +16,18 @@ import threading
 from collections.abc import Iterable
 from pathlib import Path
 
-from evaluator.processes import descendants, kill_tree, tree_memory_bytes
+from evaluator.processes import (
+    descendants,
+    folder_bytes,
+    kill_tree,
+    tree_memory_bytes,
+    unlinked_bytes,
+)
 
-__all__ = ["Watchdog"]
+__all__ = ["MAX_FOLDER_BYTES", "Watchdog"]
+
+MAX_FOLDER_BYTES = 512 << 20
+"""What a build folder may hold."""
 
 INTERVAL_S = 0.05
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
@@ -27,16 +38,27 @@ class Watchdog:
 
     def __init__(self) -> None:
         self._limits: dict[int, int] = {}
+        self._folders: dict[int, Path] = {}
         self._killed: set[int] = set()
+        self._filled: set[int] = set()
         self._lock = threading.Lock()
         self._wake = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def watch(self, pid: int, limit_bytes: int) -> None:
-        """Kill a process and its descendants once they hold more than a limit."""
+    def watch(self, pid: int, limit_bytes: int, folder: Path | None = None) -> None:
+        """Kill a process and its descendants once they hold more than a limit.
+
+        Args:
+            pid: The process.
+            limit_bytes: Memory that they may hold together.
+            folder: Where it may write on disk, `MAX_FOLDER_BYTES` at most; None: nowhere.
+        """
         with self._lock:
             self._killed.discard(pid)
+            self._filled.discard(pid)
             self._limits[pid] = limit_bytes
+            if folder is not None:
+                self._folders[pid] = folder
             if self._thread is None:
                 self._wake.clear()
                 self._thread = threading.Thread(target=self._run, name="watchdog", daemon=True)
@@ -46,10 +68,15 @@ class Watchdog:
         """Stop watching a process that has ended."""
         with self._lock:
             self._limits.pop(pid, None)
+            self._folders.pop(pid, None)
 
     def killed(self, pid: int) -> bool:
         """Tell whether a process was killed for its memory."""
         return pid in self._killed
+
+    def filled(self, pid: int) -> bool:
+        """Tell whether a process was killed for what it wrote to disk."""
+        return pid in self._filled
 
     def close(self) -> None:
         """End the thread."""
@@ -71,6 +98,14 @@ class Watchdog:
                 if _resident(members) > limit and tree_memory_bytes(pid) > limit:
                     self._killed.add(pid)
                     kill_tree(pid)
+                folder = self._folders.get(pid)
+                if folder is not None and _on_disk(folder, members) > MAX_FOLDER_BYTES:
+                    self._filled.add(pid)
+                    kill_tree(pid)
+
+
+def _on_disk(folder: Path, pids: Iterable[int]) -> int:
+    return folder_bytes(folder) + sum(unlinked_bytes(pid) for pid in pids)
 
 
 def _resident(pids: Iterable[int]) -> int:

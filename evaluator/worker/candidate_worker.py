@@ -42,6 +42,7 @@ class CandidateWorker:
             "call": self._call,
             "census": self._census,
             "leg": self._run_leg,
+            "hold": self._hold,
             "ship": self._ship,
         }
 
@@ -89,6 +90,10 @@ class CandidateWorker:
             program.keeper.put_back()
         memory = self._memory["inputs"]
         return self._leg.run(program.model, memory, program.inputs, request["bases"])
+
+    def _hold(self, request: dict[str, Any]) -> dict[str, Any]:
+        self._leg.hold(request["call"])
+        return {}
 
     def _ship(self, request: dict[str, Any]) -> dict[str, Any]:
         output = self._leg.output(request["call"])

@@ -196,13 +196,19 @@ def map_private(descriptor: int, size: int, *, populate: bool) -> int:
     return address
 
 
-def map_shared(descriptor: int, size: int) -> int:
-    """Map a file shared and writable, its pages present; return the address."""
-    return _map(descriptor, size, _PROT_READ | _PROT_WRITE, _MAP_SHARED | _MAP_POPULATE)
+def map_shared(descriptor: int, size: int, offset: int = 0) -> int:
+    """Map a file shared and writable, its pages present; return the address.
+
+    Args:
+        descriptor: The file.
+        size: Bytes to map.
+        offset: Where to begin, in whole pages.
+    """
+    return _map(descriptor, size, _PROT_READ | _PROT_WRITE, _MAP_SHARED | _MAP_POPULATE, offset)
 
 
-def _map(descriptor: int, size: int, protection: int, flags: int) -> int:
-    address = _LIBC.mmap(None, size, protection, flags, descriptor, 0)
+def _map(descriptor: int, size: int, protection: int, flags: int, offset: int = 0) -> int:
+    address = _LIBC.mmap(None, size, protection, flags, descriptor, offset)
     if address in (None, c_void_p(-1).value):
         _checked(-1, "mmap")
     return int(address)

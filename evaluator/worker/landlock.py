@@ -125,6 +125,9 @@ def _permit_gpu(ruleset: int, rights: int) -> None:
             _permit(ruleset, str(device), (_READ_FILE | _WRITE_FILE | _IOCTL) & rights)
     for path in _DRIVER:
         _permit(ruleset, path, _READ_FILE | _READ_DIR)
+    if "CUDA_HOME" in os.environ:
+        # nvcc, with its headers and programs, where it is not below /usr.
+        _permit(ruleset, os.environ["CUDA_HOME"], _EXECUTE | _READ_FILE | _READ_DIR)
     # The driver names its threads there.
     _permit(ruleset, "/proc/self", (_READ_FILE | _READ_DIR | _WRITE_FILE | _TRUNCATE) & rights)
 

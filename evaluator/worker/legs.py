@@ -20,10 +20,11 @@ _contiguous = torch.Tensor.contiguous
 
 
 class Leg:
-    """The outputs of the last leg."""
+    """The outputs of the last leg, and those that are held beyond it."""
 
     def __init__(self) -> None:
         self._outputs: list[object] = []
+        self._held: list[object] = []
 
     def run(
         self,
@@ -56,11 +57,18 @@ class Leg:
         finally:
             gc.enable()
         self._outputs = outputs
-        return {"addresses": [_addresses(output) for output in outputs]}
+        return {
+            "addresses": [_addresses(output) for output in outputs],
+            "strides": [_strides(output) for output in outputs],
+        }
 
     def clear(self) -> None:
         """Let go of the outputs that are kept."""
         self._outputs = []
+
+    def hold(self, call: int) -> None:
+        """Keep what a call of the last leg returned, as a user would who needs it later."""
+        self._held = [self.output(call)]
 
     def output(self, call: int) -> object:
         """Return what a call of the last leg returned.
@@ -75,8 +83,17 @@ class Leg:
 
 def _addresses(returned: object) -> list[int]:
     """Return where the tensors of an output lie: the referee reads them there, unasked."""
+    return [value.data_ptr() for value in _tensors_in(returned)]
+
+
+def _strides(returned: object) -> list[list[int]]:
+    """Return how the tensors of an output lie there, in elements."""
+    return [list(value.stride()) for value in _tensors_in(returned)]
+
+
+def _tensors_in(returned: object) -> list[torch.Tensor]:
     values = returned if isinstance(returned, tuple | list) else (returned,)
-    return [value.data_ptr() for value in values if isinstance(value, torch.Tensor)]
+    return [value for value in values if isinstance(value, torch.Tensor)]
 
 
 def tensors_of(returned: object, device: str = "cpu") -> tuple[list[torch.Tensor], bool]:

@@ -1,7 +1,14 @@
 """Fresh input contents at about the speed of a copy: what every timed call is given.
 
 Drawing 64 MB of random numbers takes 59 ms, copying them 4 ms. So a reservoir is drawn once, and
-each set is mixed from its pieces: chosen at random and scaled at random, inside the domain.
+each set is mixed from it, inside the domain: the reservoir from a random element on, times a strip
+of random factors, from a random factor on. Reservoir and strip hold millions of pairs of places,
+and no linear function of such a product follows from what was computed for another pair: pieces
+that are only scaled would let a candidate remember an answer for each piece, and scale that.
+
+Covered: replay of remembered answers, scaled or not, of inputs that are real, positive,
+triangular or probabilities. Not covered: functions of masks, signs and indices alone, whose
+pieces are chosen and (indices) shifted at random, but are not new.
 """
 
 from __future__ import annotations
@@ -17,7 +24,12 @@ __all__ = ["Reservoir"]
 _CHUNK_ELEMENTS = 4096
 _MIN_CHUNKS = 64
 _LEAST_SCALE, _SPREAD = 0.75, 0.5
-"""Pieces are scaled by 0.75 to 1.25: unpredictable, and close to the own distribution."""
+"""Elements are scaled by 0.75 to 1.25: unpredictable, and close to the own distribution."""
+_STRIP_ELEMENTS = 1 << 16
+"""Factors of a strip: it stays in the cache while a set is mixed."""
+_FLIPPED = 4096
+"""One in so many factors is negative where the domain permits: who looks at some elements alone
+to learn that all are positive is wrong when it is timed, too."""
 
 
 class Reservoir:
@@ -33,6 +45,7 @@ class Reservoir:
         self._domain = domain
         tensors = [draw for draw in draws if isinstance(draw, torch.Tensor)]
         self._pool = torch.stack([t.contiguous() for t in tensors]) if tensors else None
+        self._strip: torch.Tensor | None = None
 
     def mix(self, target: object, generator: torch.Generator) -> object:
         """Make a value never seen before.
@@ -49,15 +62,19 @@ class Reservoir:
         if target.numel() == 0:
             return target
         kind = self._domain.kind
-        if kind in {DomainKind.UPPER_TRIANGULAR, DomainKind.LOWER_TRIANGULAR}:
-            self._mix_rows_in_place(target, generator)
-        elif kind is DomainKind.SYMMETRIC:
+        if kind is DomainKind.SYMMETRIC:
             self._mix_symmetric(target, generator)
+        elif not target.is_floating_point() or kind in _WHOLE:
+            self._gather(target, generator)
         elif kind is DomainKind.PROBABILITY and target.dim() > 0:
-            self._gather(target, target.shape[-1], generator, scaled=False)
+            self._mix_rows(target, generator)
+        elif kind in {DomainKind.UPPER_TRIANGULAR, DomainKind.LOWER_TRIANGULAR}:
+            # From the start of a draw on: triangles stay triangles.
+            start = _choice(len(self._pool), generator) * target.numel()
+            self._multiply(target.view(-1), start, generator)
         else:
-            elements = min(_CHUNK_ELEMENTS, max(1, target.numel() // _MIN_CHUNKS))
-            self._gather(target, elements, generator, scaled=kind not in _WHOLE)
+            start = _choice(self._pool.numel(), generator)
+            self._multiply(target.view(-1), start, generator)
         return target
 
     def _mix_number(self, generator: torch.Generator) -> object:
@@ -65,11 +82,43 @@ class Reservoir:
         value = self._numbers[choice]
         return value * float(_scales(1, generator)) if isinstance(value, float) else value
 
-    def _gather(
-        self, target: torch.Tensor, elements: int, generator: torch.Generator, *, scaled: bool
-    ) -> None:
-        """Fill with pieces of the pool, chosen and scaled at random."""
+    def _multiply(self, target: torch.Tensor, start: int, generator: torch.Generator) -> None:
+        """Fill with the pool from an element on, round its end, times the strip: one pass."""
         assert self._pool is not None
+        strip = self._factors(target.dtype, generator)
+        first = _choice(_STRIP_ELEMENTS, generator)
+        factors = strip[first : first + _STRIP_ELEMENTS]
+        sources = self._pool.view(-1)
+        head = min(len(target), len(sources) - start)
+        _times(sources[start : start + head], factors, target[:head])
+        _times(sources[: len(target) - head], factors, target[head:])
+
+    def _factors(self, dtype: torch.dtype, generator: torch.Generator) -> torch.Tensor:
+        """Return the strip, twice in a row, drawn when it is first needed."""
+        if self._strip is None:
+            strip = _scales(_STRIP_ELEMENTS, generator)
+            if self._domain.kind in _SIGNED:
+                count = (_STRIP_ELEMENTS // _FLIPPED,)
+                strip[_choices(_STRIP_ELEMENTS, count, generator)] *= -1
+            self._strip = torch.cat([strip, strip]).to(dtype)
+        return self._strip
+
+    def _mix_rows(self, target: torch.Tensor, generator: torch.Generator) -> None:
+        """Take rows of the pool at random, multiply by the strip, and let each sum to 1 again."""
+        assert self._pool is not None
+        width = target.shape[-1]
+        body, sources = target.view(-1, width), self._pool.view(-1, width)
+        chosen = _choices(len(sources), (len(body),), generator)
+        torch.index_select(sources, 0, chosen, out=body)
+        strip = self._factors(target.dtype, generator)
+        first = _choice(_STRIP_ELEMENTS, generator)
+        _times(target.view(-1), strip[first : first + _STRIP_ELEMENTS], target.view(-1))
+        body.div_(body.sum(1, keepdim=True))
+
+    def _gather(self, target: torch.Tensor, generator: torch.Generator) -> None:
+        """Fill with pieces of the pool, chosen at random; indices are shifted within bounds."""
+        assert self._pool is not None
+        elements = min(_CHUNK_ELEMENTS, max(1, target.numel() // _MIN_CHUNKS))
         chunks = target.numel() // elements
         sources = self._pool.view(-1)
         sources = sources[: sources.numel() // elements * elements].view(-1, elements)
@@ -78,27 +127,15 @@ class Reservoir:
         tail = flat[chunks * elements :]
         if len(tail):
             tail.copy_(sources.view(-1)[: len(tail)])
-        if scaled and body.is_floating_point():
-            _scale_in_one_pass(sources, body, generator)
-            tail.mul_(_scales(1, generator).to(body.dtype))
-            return
         chosen = _choices(len(sources), (chunks,), generator)
         torch.index_select(sources, 0, chosen, out=body)
         if self._domain.kind is DomainKind.SIGN:
             signs = _choices(2, (chunks, 1), generator) * 2 - 1
             body.mul_(signs.to(body.dtype))
-
-    def _mix_rows_in_place(self, target: torch.Tensor, generator: torch.Generator) -> None:
-        """Take each row from the same row of a random draw: triangles stay triangles."""
-        assert self._pool is not None
-        width = target.shape[-1]
-        rows = target.numel() // width
-        draw = _choices(len(self._pool), (rows,), generator)
-        body = target.view(rows, width)
-        sources = self._pool.view(-1, width)
-        own = torch.arange(rows, device=draw.device)
-        torch.index_select(sources, 0, draw * rows + own, out=body)
-        body.mul_(_scales(rows, generator).to(body.dtype).unsqueeze(1))
+        upper = self._domain.upper
+        if self._domain.kind is DomainKind.INDEX and upper is not None:
+            shifts = _choices(upper, (chunks, 1), generator)
+            body.add_(shifts.to(body.dtype)).remainder_(upper)
 
     def _mix_symmetric(self, target: torch.Tensor, generator: torch.Generator) -> None:
         """Scale rows and columns of a random draw alike: it stays symmetric, bit for bit."""
@@ -108,21 +145,19 @@ class Reservoir:
         torch.mul(self._pool[choice], scale.unsqueeze(-1) * scale, out=target)
 
 
-def _scale_in_one_pass(
-    sources: torch.Tensor, body: torch.Tensor, generator: torch.Generator
-) -> None:
-    """Fill from a random piece of the pool on, each piece scaled at random: one read, one write.
-
-    The pool has no fewer pieces than the target.
-    """
-    start = _choice(len(sources), generator)
-    scales = _scales(len(body), generator).to(body.dtype).unsqueeze(1)
-    head = min(len(body), len(sources) - start)
-    torch.mul(sources[start : start + head], scales[:head], out=body[:head])
-    torch.mul(sources[: len(body) - head], scales[head:], out=body[head:])
+def _times(sources: torch.Tensor, factors: torch.Tensor, out: torch.Tensor) -> None:
+    """Multiply one flat tensor by factors that are repeated along it, into another."""
+    width = len(factors)
+    rows = len(sources) // width
+    if rows:
+        body = slice(0, rows * width)
+        torch.mul(sources[body].view(rows, width), factors, out=out[body].view(rows, width))
+    rest = slice(rows * width, len(sources))
+    torch.mul(sources[rest], factors[: len(sources) - rows * width], out=out[rest])
 
 
 _WHOLE = frozenset({DomainKind.INDEX, DomainKind.MASK, DomainKind.SIGN})
+_SIGNED = frozenset({DomainKind.REAL, DomainKind.UPPER_TRIANGULAR, DomainKind.LOWER_TRIANGULAR})
 
 
 def _choice(count: int, generator: torch.Generator) -> int:

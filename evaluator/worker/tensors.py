@@ -50,6 +50,21 @@ class Memory:
         self._follow()
         self._release()
 
+    def keep_part(self, offset: int, num_bytes: int) -> int:
+        """Map whole pages of a shared file for good, and give up its descriptor.
+
+        Args:
+            offset: Where they begin.
+            num_bytes: Their size.
+
+        Returns:
+            Their address. They stay mapped as long as the process lives.
+        """
+        assert self._descriptor is not None, "the file was given up before"
+        address = map_shared(self._descriptor, num_bytes, offset)
+        self._release()
+        return address
+
     def buffer(self) -> ctypes.Array[ctypes.c_char]:
         """Return the bytes, at the size that the file has now."""
         self._follow()

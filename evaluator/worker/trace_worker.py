@@ -1,4 +1,4 @@
-"""The trace worker: the operator graph of a problem, on meta tensors."""
+"""The trace worker: the operator graph of a problem, on meta tensors, and what it is good for."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Any
 
 from archives.evaluation import Status
 from evaluator.worker.failures import Failure, describe
+from evaluator.worker.linting import find_flaws
 from evaluator.worker.serve import Handler
 from problems.errors import ProblemError
 from problems.trace import trace
@@ -14,10 +15,10 @@ __all__ = ["TraceWorker"]
 
 
 class TraceWorker:
-    """Serves the one op of a trace worker."""
+    """Serves the ops of a trace worker."""
 
     def __init__(self) -> None:
-        self.handlers: dict[str, Handler] = {"trace": self._trace}
+        self.handlers: dict[str, Handler] = {"trace": self._trace, "lint": self._lint}
 
     def explain(self, error: Exception, request: dict[str, Any]) -> Failure:
         """Turn what the problem's code raised into a failure."""
@@ -28,3 +29,6 @@ class TraceWorker:
 
     def _trace(self, request: dict[str, Any]) -> dict[str, Any]:
         return {"graph": trace(request["source"], request["precision"]).to_json()}
+
+    def _lint(self, request: dict[str, Any]) -> dict[str, Any]:
+        return {"flaws": find_flaws(request)}

@@ -16,6 +16,8 @@ _SCALE_UP_DEFAULT = 8.0
 _SCALE_DOWN = 1.0 / 32
 _LEAST_POSITIVE = 1e-3
 _SHARPEN = {"scaled_up": 4.0, "scaled_down": 0.25}
+_SPIKED = 4096
+"""One element in so many is an outlier: who looks at some elements alone misses it."""
 
 
 def vary(
@@ -45,19 +47,27 @@ def vary(
         return _vary_probability(value, variant, generator), True
     if not is_real(domain.kind) or not value.is_floating_point():
         return value, False
+    return _vary_real(value, domain.kind, variant, generator)
+
+
+def _vary_real(
+    value: torch.Tensor, kind: DomainKind, variant: str, generator: torch.Generator
+) -> tuple[torch.Tensor, bool]:
     if variant == "scaled_up":
         return value * _SCALE_UP.get(value.dtype, _SCALE_UP_DEFAULT), True
     if variant == "scaled_down":
         return value * _SCALE_DOWN, True
     if variant == "negated":
-        positive = domain.kind is DomainKind.POSITIVE
+        positive = kind is DomainKind.POSITIVE
         return (value, False) if positive else (-value, True)
-    return _around_zero(value, domain.kind, generator), True
+    if variant == "spiked":
+        return _spiked(value, kind, generator), True
+    return _around_zero(value, kind, generator), True
 
 
 def _vary_number(value: object, variant: str) -> tuple[object, bool]:
     """Scale a plain float; whole numbers and flags often steer shapes, so they stay."""
-    if not isinstance(value, float) or variant == "around_zero":
+    if not isinstance(value, float) or variant in {"around_zero", "spiked"}:
         return value, False
     factor = {"scaled_up": _SCALE_UP_DEFAULT, "scaled_down": _SCALE_DOWN, "negated": -1.0}
     return value * factor[variant], True
@@ -75,14 +85,40 @@ def _vary_index(
 def _vary_probability(
     value: torch.Tensor, variant: str, generator: torch.Generator
 ) -> torch.Tensor:
-    """Sharper, flatter, reversed or unrelated rows, each of which sums to 1."""
+    """Sharper, flatter, reversed (all or few) or unrelated rows, each of which sums to 1."""
     if variant == "negated":
         return value.flip(-1)
     if variant == "around_zero":
         noise = _normal(value.shape, torch.float64, generator)
         return noise.softmax(-1).to(value.dtype)
+    if variant == "spiked":
+        spiked = value.clone(memory_format=torch.contiguous_format)
+        rows = spiked.view(-1, value.shape[-1])
+        places = _places(len(rows), -(-len(rows) // _SPIKED), generator)
+        rows[places] = rows[places].flip(-1)
+        return spiked
     powered = value.double().pow(_SHARPEN[variant])
     return (powered / powered.sum(-1, keepdim=True)).to(value.dtype)
+
+
+def _spiked(value: torch.Tensor, kind: DomainKind, generator: torch.Generator) -> torch.Tensor:
+    """Scale few elements up, and negate them where the domain permits."""
+    factor = _SCALE_UP.get(value.dtype, _SCALE_UP_DEFAULT)
+    if kind is not DomainKind.POSITIVE:
+        factor = -factor
+    if kind is DomainKind.SYMMETRIC:
+        # A row and the column of the same number; where they meet, the diagonal, twice.
+        signs = torch.ones(value.shape[-1], dtype=value.dtype, device=value.device)
+        signs[_places(value.shape[-1], 1, generator)] = factor
+        return value * (signs.unsqueeze(-1) * signs)
+    spiked = value.clone(memory_format=torch.contiguous_format)
+    places = _places(value.numel(), -(-value.numel() // _SPIKED), generator)
+    spiked.view(-1)[places] *= factor
+    return spiked
+
+
+def _places(numel: int, count: int, generator: torch.Generator) -> torch.Tensor:
+    return torch.randint(numel, (count,), generator=generator, device=generator.device)
 
 
 def _around_zero(value: torch.Tensor, kind: DomainKind, generator: torch.Generator) -> torch.Tensor:

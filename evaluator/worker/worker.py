@@ -15,7 +15,10 @@ import torch
 
 from evaluator.wire import Channel
 from evaluator.worker.candidate_worker import CandidateWorker
+from evaluator.worker.compat_worker import CompatWorker
 from evaluator.worker.failures import Failure
+from evaluator.worker.lift_worker import LiftWorker
+from evaluator.worker.rates_worker import RatesWorker
 from evaluator.worker.reference_worker import ReferenceWorker
 from evaluator.worker.sandbox import Limits, close_all_but, confine, die_with_parent
 from evaluator.worker.serve import Handler, serve
@@ -27,13 +30,22 @@ __all__ = ["GPU_ROLES", "MEMORY_OF_ROLE", "TRUSTED_ROLES", "Setup", "WorkerOrder
 MEMORY_OF_ROLE = {
     "reference": ("inputs", "state", "expected"),
     "candidate": ("inputs", "state", "outputs"),
-    "cuda_reference": ("state",),
-    "cuda_candidate": ("state",),
+    "cuda_reference": ("state", "signals"),
+    "cuda_candidate": ("state", "signals"),
     "trace": (),
+    "lift": (),
+    "cuda_lift": (),
+    "rates": (),
+    "cuda_rates": (),
+    "compat": (),
+    "cuda_compat": (),
 }
 """The shared memories that each role is given."""
-TRUSTED_ROLES = frozenset({"reference", "cuda_reference"})
-GPU_ROLES = frozenset({"cuda_reference", "cuda_candidate"})
+LIFT_ROLES = frozenset({"lift", "cuda_lift"})
+TRUSTED_ROLES = frozenset({"reference", "cuda_reference", "rates", "cuda_rates", *LIFT_ROLES})
+GPU_ROLES = frozenset(
+    {"cuda_reference", "cuda_candidate", "cuda_rates", "cuda_lift", "cuda_compat"}
+)
 
 
 class _Worker(Protocol):
@@ -116,6 +128,12 @@ def _worker(role: str, memory: dict[str, Memory]) -> _Worker:
         return CandidateWorker(memory)
     if role == "trace":
         return TraceWorker()
+    if role in LIFT_ROLES:
+        return LiftWorker()
+    if role in ("compat", "cuda_compat"):
+        return CompatWorker(torch.device("cuda" if role == "cuda_compat" else "cpu"))
+    if role in ("rates", "cuda_rates"):
+        return RatesWorker(torch.device("cuda" if role == "cuda_rates" else "cpu"))
     # These need not be there on a host without a GPU.
     from evaluator.worker.cuda.candidate import CudaCandidateWorker
     from evaluator.worker.cuda.driver import GpuDriver
@@ -129,11 +147,12 @@ def _worker(role: str, memory: dict[str, Memory]) -> _Worker:
 
 
 def _map_memory(order: WorkerOrder, descriptors: Sequence[int]) -> dict[str, Memory]:
-    """Map the shared memories; a candidate keeps no descriptor of any."""
+    """Map the shared memories; a candidate's code finds no descriptor of any."""
     memory = {}
     for name, descriptor in zip(order.memory, descriptors, strict=True):
         candidate = order.role not in TRUSTED_ROLES
-        private = candidate and name != "outputs"
+        # Of the signals a candidate's process maps a page of its own, before it loads any code.
+        private = candidate and name not in ("outputs", "signals")
         memory[name] = Memory(descriptor, private=private, populate=order.populate)
         if candidate and name == "outputs":
             memory[name].map_for_good()

@@ -2,25 +2,31 @@
 
 The problem is the benchmark's or the user's own and is trusted: `torch.compile` needs compilers,
 caches and processes that no sandbox would grant. A protocol of events as the benchmark uses it:
-cold cache, fresh contents for every call, median of the calls.
+cold cache, fresh contents for every call, median of the calls. Problems may be compiled beside each
+other; whatever runs on the device has its turn there.
 """
 
 from __future__ import annotations
 
 import copy
 import ctypes
+import gc
 import math
 import platform
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from statistics import median
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import nn
+
+from evaluator.worker.yardstick_turns import Turns
 
 __all__ = ["describe_device", "measure_problem"]
 
@@ -31,18 +37,26 @@ _CHUNK = 1 << 26
 _DTYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
 _TF32 = {"eager_strict": False, "eager_tf32": True}
 _MODES = {"compile": None, "max_autotune": "max-autotune-no-cudagraphs"}
+_PAUSES_S = (0.5, 1.0, 2.0, 4.0, 8.0)
+"""Waits for memory that others have."""
 
 Row = dict[str, Any]
+T = TypeVar("T")
 
 
 def measure_problem(
-    request: dict[str, Any], tell: Callable[[Row], None], report: Callable[[str], None]
+    request: dict[str, Any],
+    turns: Turns,
+    tell: Callable[[Row], None],
+    report: Callable[[str], None],
 ) -> None:
     """Measure one problem under several settings, and tell each result as soon as it is known.
 
     Args:
-        request: `source`, `precision`, `device` ("cuda" or "cpu"), `settings`, `seed` and
-            `budget_s`, the seconds of timed calls for each setting.
+        request: `source`, `precision`, `device` ("cuda" or "cpu"), `settings`, `seed`, `budget_s`,
+            the seconds of timed calls for each setting, and `beside`, whether other processes use
+            the device's memory.
+        turns: At the device.
         tell: Receives one row for each setting: `setting`, `latency_ms`, `calls`, `build_s`,
             `error` (None: float64 failed) and `log`, why there is no time.
         report: Receives what is being done, for whoever has to say where it ended.
@@ -50,26 +64,90 @@ def measure_problem(
     Raises:
         Exception: Whatever the problem raises before its first call.
     """
-    device = torch.device(request["device"])
     report("loading the problem")
-    bench = _Bench(request, device)
+    bench = _Bench(request, torch.device(request["device"]), turns)
+    pauses_s = _PAUSES_S if request["beside"] else ()
+    with torch.no_grad():
+        ways: dict[str, _Way] = {}
+        for setting in request["settings"]:
+            report(f"compiling {setting}" if setting in _MODES else f"preparing {setting}")
+            try:
+                ways[setting] = _with_memory(partial(bench.prepare, setting), pauses_s)
+            except Exception as error:  # noqa: BLE001 - compilers raise anything; it costs one row
+                tell(_failed(setting, error))
+        told: set[str] = set()
+
+        def tell_once(row: Row) -> None:
+            told.add(row["setting"])
+            tell(row)
+
+        def measure(*, insist: bool) -> None:
+            left = {setting: way for setting, way in ways.items() if setting not in told}
+            with turns.hold():
+                _measure_all(bench, left, insist, tell_once, report)
+
+        _with_memory(partial(measure, insist=not pauses_s), pauses_s, partial(measure, insist=True))
+
+
+def _measure_all(
+    bench: _Bench,
+    ways: dict[str, _Way],
+    insist: bool,
+    tell: Callable[[Row], None],
+    report: Callable[[str], None],
+) -> None:
+    """Measure what was prepared.
+
+    Args:
+        bench: The problem.
+        ways: What to measure, by setting.
+        insist: Whether to do without what there is no memory for.
+        tell: Receives rows.
+        report: Receives what is being done.
+
+    Raises:
+        OutOfMemoryError: There is no memory, and `insist` is False.
+    """
+    report("computing in float64")
     exact: list[torch.Tensor] | None = None
     why = ""
-    with torch.no_grad():
-        report("computing in float64")
+    try:
+        exact = bench.in_float64()
+    except (RuntimeError, TypeError, ValueError) as error:
+        if isinstance(error, torch.OutOfMemoryError) and not insist:
+            raise
+        why = f"no float64 output: {_first_line(error)}"
+    for setting, way in ways.items():
+        report(f"measuring {setting}")
         try:
-            exact = bench.in_float64()
-        except (RuntimeError, TypeError, ValueError) as error:
-            why = f"no float64 output: {_first_line(error)}"
-        for setting in request["settings"]:
-            report(f"measuring {setting}")
-            row: Row = {"setting": setting, "latency_ms": None, "error": None, "log": ""}
-            try:
-                row |= bench.measure(setting, exact, request["budget_s"])
-                row["log"] = why
-            except Exception as error:  # noqa: BLE001 - compilers raise anything; it costs one row
-                row["log"] = f"{type(error).__name__}: {_first_line(error)}"
-            tell(row)
+            tell({"setting": setting, **bench.measure(setting, way, exact), "log": why})
+        except torch.OutOfMemoryError as error:
+            if not insist:
+                raise
+            tell(_failed(setting, error))
+        except Exception as error:  # noqa: BLE001 - kernels raise anything; it costs one row
+            tell(_failed(setting, error))
+
+
+def _with_memory(
+    action: Callable[[], T], pauses_s: Sequence[float], last: Callable[[], T] | None = None
+) -> T:
+    """Do something; again after a pause where others have the memory that it needs.
+
+    Args:
+        action: May raise an `OutOfMemoryError`.
+        pauses_s: Seconds to wait before each further try.
+        last: What to do in the last try; None: the same.
+    """
+    for pause_s in pauses_s:
+        try:
+            return action()
+        except torch.OutOfMemoryError:
+            pass  # The error, and with it what it keeps alive, ends here.
+        gc.collect()
+        torch.cuda.empty_cache()
+        time.sleep(pause_s)
+    return (last or action)()
 
 
 def describe_device(kind: str) -> dict[str, Any]:
@@ -85,13 +163,28 @@ def describe_device(kind: str) -> dict[str, Any]:
     return {"name": torch.cuda.get_device_name(), "versions": versions}
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Way:
+    """A problem that is ready to be called in one setting.
+
+    Attributes:
+        run: Calls it.
+        build_s: Seconds of compiling it, turns at the device not waited for.
+    """
+
+    run: Callable[..., object]
+    build_s: float = 0.0
+
+
 class _Bench:
     """A problem that is open on a device."""
 
-    def __init__(self, request: dict[str, Any], device: torch.device) -> None:
+    def __init__(self, request: dict[str, Any], device: torch.device, turns: Turns) -> None:
         self._device = device
+        self._turns = turns
         self._dtype = _DTYPES[request["precision"]]
         self._seed = int(request["seed"])
+        self._budget_s = float(request["budget_s"])
         self._module = ModuleType("evokernel_problem")
         code = compile(request["source"], "problem.py", "exec", dont_inherit=True)
         exec(code, self._module.__dict__)  # noqa: S102 - a problem is a program
@@ -99,7 +192,21 @@ class _Bench:
         with device:
             model = self._module.Model(*self._module.get_init_inputs())
         self.model: nn.Module = model.to(device, self._dtype)
-        self._flush = torch.empty(_FLUSH_BYTES[device.type], dtype=torch.uint8, device=device)
+
+    def prepare(self, setting: str) -> _Way:
+        """Compile the problem for a setting, where that one compiles."""
+        if setting not in _MODES:
+            return _Way(run=self.model)
+        torch._dynamo.reset()
+        run = torch.compile(self.model, mode=_MODES[setting])
+        with self._turns.hold():
+            values = self._seeded()
+        start, waited_s = time.perf_counter(), self._turns.waited_s
+        with self._turns.while_compiling():
+            run(*values)
+            self._wait()
+        took_s = time.perf_counter() - start
+        return _Way(run=run, build_s=took_s - (self._turns.waited_s - waited_s))
 
     def draw(self) -> list[Any]:
         """Return fresh inputs on the device."""
@@ -119,35 +226,29 @@ class _Bench:
         return _tensors(model(*values))
 
     def measure(
-        self, setting: str, exact: Sequence[torch.Tensor] | None, budget_s: float
+        self, setting: str, way: _Way, exact: Sequence[torch.Tensor] | None
     ) -> dict[str, Any]:
-        """Build a setting, compare its output with float64, and time it."""
+        """Compare a setting's output with float64, and time it."""
         with _tf32(_TF32.get(setting)):
-            run: Callable[..., object] = self.model
-            if setting in _MODES:
-                torch._dynamo.reset()
-                run = torch.compile(self.model, mode=_MODES[setting])
-            start = time.perf_counter()
-            outputs = _tensors(run(*self._seeded()))
-            self._wait()
-            build_s = time.perf_counter() - start
+            outputs = _tensors(way.run(*self._seeded()))
             error = None if exact is None else _error(outputs, exact)
             del outputs
-            times = self._times(run, budget_s)
+            times = self._times(way.run)
         return {
             "latency_ms": median(times),
             "calls": len(times),
-            "build_s": build_s if setting in _MODES else 0.0,
+            "build_s": way.build_s,
             "error": error,
         }
 
-    def _times(self, run: Callable[..., object], budget_s: float) -> list[float]:
+    def _times(self, run: Callable[..., object]) -> list[float]:
+        flush = torch.empty(_FLUSH_BYTES[self._device.type], dtype=torch.uint8, device=self._device)
         times: list[float] = []
         run(*self.draw())  # Warms up what depends on where the inputs lie.
-        end = time.perf_counter() + budget_s
+        end = time.perf_counter() + self._budget_s
         while len(times) < _LEAST_CALLS or (len(times) < _MOST_CALLS and time.perf_counter() < end):
             values = self.draw()
-            self._flush.fill_(len(times) % 256)
+            flush.fill_(len(times) % 256)
             times.append(self._clock(run, values))
         return times
 
@@ -176,6 +277,11 @@ class _Bench:
     def _wait(self) -> None:
         if self._device.type == "cuda":
             torch.cuda.synchronize()
+
+
+def _failed(setting: str, error: Exception) -> Row:
+    log = f"{type(error).__name__}: {_first_line(error)}"
+    return {"setting": setting, "latency_ms": None, "error": None, "log": log}
 
 
 def _event() -> torch.cuda.Event:

@@ -87,6 +87,7 @@ def _warm_up() -> None:
 
 def _prepare_for_gpu() -> None:
     """Import what GPU workers import, without a context: none survives a fork."""
+    import torch._inductor.runtime.triton_helpers  # What lifted programs import: a second.
     import triton
     import triton.backends.nvidia.compiler
     import triton.backends.nvidia.driver
@@ -99,7 +100,7 @@ def _prepare_for_gpu() -> None:
     from evaluator.worker.cuda.seedling import compiled_helper
 
     compiled_helper()
-    del candidate, reference, triton
+    del candidate, reference, torch, triton
 
 
 if __name__ == "__main__":

@@ -23,7 +23,6 @@ __all__ = [
     "SOFTMAX",
     "TRIES",
     "judge",
-    "judge_surely",
     "new_referee",
     "problem_of",
     "source_of",
@@ -46,7 +45,26 @@ def problem_of(source: str, *, name: str = "Test", domains: Sequence[Domain] = (
     )
 
 
-SOFTMAX = problem_of((FOLDER / "cheats" / "reference_softmax.txt").read_text(), name="Softmax")
+SOFTMAX = problem_of(
+    """
+import torch
+from torch import nn
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        return torch.softmax(x, dim=1)
+
+
+def get_inputs():
+    return [torch.rand(128, 2048)]
+
+
+def get_init_inputs():
+    return []
+""",
+    name="Softmax",
+)
 LINEAR = problem_of(
     """
 import torch
@@ -74,7 +92,7 @@ def get_init_inputs():
 
 
 def source_of(name: str) -> str:
-    """Text of a file beside the tests, such as "cheats/replay"."""
+    """Text of a file beside the tests, such as "honest/cpp_softmax"."""
     return (FOLDER / f"{name}.py").read_text()
 
 
@@ -103,19 +121,6 @@ def judge(
     verdict = _first_stable(referee, request)
     if verdict.status is Status.UNSTABLE:
         pytest.skip(f"this host is too busy to time anything: {verdict.log}")
-    return verdict
-
-
-def judge_surely(referee: Referee, problem: Problem, source: str) -> Evaluation:
-    """Evaluate a cheat: what makes every timing look noisy must not end as a skipped test.
-
-    Only where an honest kernel gets no verdict either is the host to blame.
-    """
-    candidate = Candidate.of(problem.key, source)
-    verdict = _first_stable(referee, EvaluationRequest(problem=problem, candidate=candidate))
-    if verdict.status is Status.UNSTABLE:
-        judge(referee, SOFTMAX, source_of("honest/torch_expression"))
-    assert verdict.status is not Status.UNSTABLE, verdict.log
     return verdict
 
 

@@ -20,6 +20,7 @@ import torch
 
 from evaluator.gate import Gate
 from evaluator.referee.cuda.arena import CudaArena, CudaBench
+from evaluator.referee.cuda.monitor import Monitor
 from evaluator.referee.cuda.session import CudaCheckSet, CudaSession
 from evaluator.referee.deadlines import Deadlines
 from evaluator.referee.device import CoreSets
@@ -52,12 +53,17 @@ class StandInEvent:
 
 
 class StandInDriver:
-    """The CPU, as if it were a GPU."""
+    """The CPU, as if it were a GPU.
+
+    It works at once, so that nothing can be queued: what a candidate's process gives it behind a
+    wait keeps that process waiting, and what the reference's process does is done before.
+    """
 
     device = torch.device("cpu")
 
-    def __init__(self) -> None:
+    def __init__(self, *, waits: bool) -> None:
         self.allocations: dict[int, torch.Tensor] = {}
+        self.waits = waits
 
     def start(self) -> None:
         return
@@ -101,6 +107,18 @@ class StandInDriver:
     def trim(self) -> None:
         return
 
+    def register(self, address: int, num_bytes: int) -> int:
+        del num_bytes
+        return address
+
+    def queue_wait(self, address: int, value: int) -> None:
+        word = ctypes.c_uint32.from_address(address)
+        while self.waits and word.value != value:
+            time.sleep(0)
+
+    def queue_write(self, address: int, value: int) -> None:
+        ctypes.c_uint32.from_address(address).value = value
+
 
 class StandInWorker(Worker):
     """A thread that serves a role; signals do not reach it."""
@@ -120,15 +138,17 @@ class StandInSpawner(Spawner):
 
     def __init__(self, folder: Path) -> None:
         super().__init__(Deadlines(), sorted(os.sched_getaffinity(0)))
-        self.driver = StandInDriver()
         self.folder = folder
 
     def spawn(self, plan: WorkerPlan) -> Worker:
         ours, theirs = Channel.pair()
-        private = plan.role == "cuda_candidate"
-        memory = {m.name: Memory(os.dup(m.descriptor), private=private) for m in plan.memory}
+        apart = plan.role == "cuda_candidate"
+        memory = {
+            m.name: Memory(os.dup(m.descriptor), private=apart and m.name == "state")
+            for m in plan.memory
+        }
         kinds = {"cuda_reference": CudaReferenceWorker, "cuda_candidate": CudaCandidateWorker}
-        worker: Any = kinds[plan.role](memory, self.driver)
+        worker: Any = kinds[plan.role](memory, StandInDriver(waits=apart))
 
         def live() -> None:
             torch.set_grad_enabled(False)
@@ -156,6 +176,7 @@ def open_arena(
     *,
     graph: OperatorGraph | None = None,
     memory_bytes: int = 4 << 30,
+    monitor: Monitor | None = None,
 ) -> Iterator[tuple[CudaArena, CudaSession, Sequence[CudaCheckSet]]]:
     """Open a problem on the stand-in; settled, with its check sets."""
     spawner = StandInSpawner(folder)
@@ -166,6 +187,7 @@ def open_arena(
         deadlines=Deadlines(),
         candidate_bytes=1 << 30,
         spawner=spawner,
+        monitor=monitor,
     )
     plan = WorkerPlan(role="cuda_reference", cpus=(0,), threads=1, memory_bytes=None)
     session = CudaSession(problem, graph, spawner, plan, bench.deadlines, memory_bytes)

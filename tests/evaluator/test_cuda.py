@@ -23,7 +23,7 @@ LARGE_SOFTMAX = problem_of(SOFTMAX.source.replace("128, 2048", "8192, 2048"), na
 
 @pytest.fixture(scope="module")
 def referee() -> Iterator[Referee]:
-    judge = Referee(CudaStation(deadlines=Deadlines(call_s=5, build_s=120)))
+    judge = Referee(CudaStation(deadlines=Deadlines(call_s=5, build_s=240)))
     yield judge
     judge.close()
 
@@ -68,7 +68,7 @@ FAILURES = [
     ("double_free", Status.CRASHED, "killed_by_SIGABRT"),
     ("killed", Status.CRASHED, "killed_by_SIGABRT"),
     ("writes_inputs", Status.MUTATED_INPUT, "mutated_input"),
-    ("forged_events", Status.IMPOSSIBLE, "faster_than_a_launch"),
+    ("forged_events", Status.TIMING_MISMATCH, "events"),
     ("does_not_compile", Status.BUILD_ERROR, "compile_failed"),
 ]
 
@@ -83,6 +83,31 @@ def test_a_failure_is_named_and_the_next_verdict_is_right(
     assert (verdict.status, verdict.reason in expected) == (status, True), verdict
     after = judged(referee, "softmax")
     assert after.status is Status.OK, after.log
+
+
+def test_a_claim_that_is_possible_and_forged_is_seen(referee: Referee) -> None:
+    verdict = judged(referee, "forged_a_little", problem=LARGE_SOFTMAX)
+    assert (verdict.status, verdict.reason) == (Status.TIMING_MISMATCH, "events"), verdict
+
+
+def test_what_a_timing_ran_under_is_recorded(referee: Referee) -> None:
+    verdict = judged(referee, "softmax")
+    assert "SM clock" in verdict.log
+
+
+def test_a_candidate_that_waits_for_the_device_is_timed_by_the_wall(referee: Referee) -> None:
+    verdict = judged(referee, "waits")
+    assert verdict.status is Status.OK, verdict.log
+    assert (verdict.speedup or 9) < 1 + LEAST_NOISE_FLOOR
+
+
+@pytest.mark.parametrize("name", ["cuda_library", "cuda_inline"])
+def test_cuda_cpp_is_built_in_the_sandbox_and_judged(referee: Referee, name: str) -> None:
+    verdict = judged(referee, name, problem=LARGE_SOFTMAX)
+    assert verdict.status is Status.OK, verdict.log
+    assert verdict.facts.launches == 1
+    assert verdict.facts.own_kernel_share == 1.0
+    assert {"landlock", "seccomp"} <= set(verdict.isolation.split("+"))
 
 
 def test_work_beside_the_events_gains_nothing(referee: Referee) -> None:

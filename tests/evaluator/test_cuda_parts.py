@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import threading
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -152,6 +154,7 @@ class TestDevice:
     @pytest.fixture(autouse=True)
     def forget(self) -> None:
         device._gpus.cache_clear()
+        device._all_gpus.cache_clear()
 
     def smi(self, folder: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
         program = folder / "nvidia-smi"
@@ -194,6 +197,25 @@ class TestDevice:
         cores = device.core_sets(range(16))
         assert (cores.timed, len(cores.other)) == ((0, 1), 14)
         assert device.core_sets([4, 5]).other == (4, 5)
+
+    def test_gpus_of_one_machine_are_timed_from_cores_of_their_own(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        self.smi(tmp_path, monkeypatch, SMI)
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
+        monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(32)))
+        cores = device.cores_of(device.gpu_of(0))
+        assert cores.timed == (2, 3)
+        assert cores.other == tuple(range(4, 32))
+
+    def test_compilers_are_found_though_no_shell_has_set_the_path(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        self.smi(tmp_path, monkeypatch, SMI)
+        monkeypatch.setenv("CUDA_HOME", "/opt/cuda")
+        folders = device.environment_of(device.gpu_of(0))["PATH"].split(":")
+        assert "/opt/cuda/bin" in folders
+        assert os.path.dirname(sys.executable) in folders
 
 
 class TestComparison:
@@ -299,6 +321,16 @@ class TestCensus:
         found = self.facts(Launch(name=name, us=1.0, blocks=2))
         assert found["own_kernel_share"] == 1.0
         assert found["reuse"] is reuse
+
+    @pytest.mark.parametrize(("shared", "reuse"), [(0, Reuse.REGISTERS), (4096, Reuse.CACHE)])
+    def test_a_kernel_of_another_compiler_is_known_by_what_it_takes(
+        self, shared: int, reuse: Reuse
+    ) -> None:
+        own = Launch(name="my_kernel", us=9.0, blocks=64, registers=40, shared_bytes=shared)
+        found = self.facts(own, Launch(name="tail", us=1.0, blocks=1, registers=8))
+        assert found["reuse"] is reuse
+        assert (found["registers"], found["shared_bytes"]) == (40, shared)
+        assert found["programs"] == 64
 
 
 class TestOutputs:

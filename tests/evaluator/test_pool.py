@@ -10,6 +10,7 @@ import pytest
 
 from archives.candidate import Candidate
 from archives.evaluation import Evaluation, Status
+from archives.rates import Rates
 from evaluator.evaluator import EvaluationRequest
 from evaluator.local import LocalEvaluator
 from evaluator.pool import Pool
@@ -17,6 +18,7 @@ from evaluator.referee.cpu import IN_FLIGHT
 from problems.errors import EvaluatorError, ProblemError
 from tests.evaluator.referee_cases import SOFTMAX, new_referee, problem_of, source_of
 
+RATES = Rates(read_gbps=20, write_gbps=10, copy_gbps=15, fp32=0.1, launch_ms=0.002)
 BROKEN = problem_of("def get_inputs():\n    return []\n", name="Broken")
 
 
@@ -30,11 +32,12 @@ def was_judged(verdict: Evaluation) -> bool:
 
 
 async def _kill_one_of_two_actors() -> None:
-    pool = Pool(num_actors=2, calibrate=False)
+    pool = Pool(num_actors=2, calibrate=False, rates=RATES)
     try:
         capacity = await pool.start()
         assert capacity.in_flight == 2 * IN_FLIGHT
         assert capacity.device.threads >= 1
+        assert capacity.rates == RATES, "what a resumed run knows is not measured again"
         assert was_judged(await pool.evaluate(request_of(0)))
         graph = await pool.graph(SOFTMAX)
         assert [node.op for node in graph.nodes] == ["aten._softmax.default"]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Semaphore
 from typing import Any
 
 from archives.evaluation import Status
@@ -13,8 +14,9 @@ from evaluator.gate import Gate
 from evaluator.referee.arena import published_weights
 from evaluator.referee.checking import Accuracy, Wanted, check_sets, mismatch_of_form
 from evaluator.referee.correctness import judge
+from evaluator.referee.cuda.ahead import compile_ahead
 from evaluator.referee.cuda.candidate import CudaCandidate, CudaOutputs
-from evaluator.referee.cuda.monitor import Monitor
+from evaluator.referee.cuda.monitor import Conditions, Monitor
 from evaluator.referee.cuda.session import CudaCheckSet, CudaSession
 from evaluator.referee.cuda.stopwatch import CudaStopwatch
 from evaluator.referee.deadlines import Deadlines
@@ -35,7 +37,8 @@ class CudaBench:
         deadlines: How long each step may take.
         candidate_bytes: Host memory of one candidate.
         spawner: Forks workers.
-        monitor: Tells whether the GPU is being slowed; None: nothing does.
+        helpers: Bounds the processes that compile ahead, of all candidates.
+        monitor: Tells whether the GPU is disturbed; None: nothing does.
     """
 
     cores: CoreSets
@@ -43,6 +46,7 @@ class CudaBench:
     deadlines: Deadlines
     candidate_bytes: int
     spawner: Spawner
+    helpers: Semaphore = field(default_factory=Semaphore)
     monitor: Monitor | None = None
 
 
@@ -65,10 +69,25 @@ class CudaArena:
         self._bench = bench
         self._session = session
         self._sets = sets
+        self._watches: list[CudaStopwatch] = []
 
     def build_folder(self) -> Path:
         """Make a private folder for build artefacts."""
         return self._bench.spawner.build_folder()
+
+    def prepare(self, build: Path, sources: Sequence[str]) -> None:
+        """Compile a Triton program's configurations on several cores at a time."""
+        bench = self._bench
+        if self._session.memory.in_turn:
+            # Each helper would need room for a set of inputs.
+            return
+
+        def helper(folder: Path) -> CudaCandidate:
+            return self.process(folder, timed=False)
+
+        compile_ahead(
+            sources, build, bench.helpers, self.build_folder, helper, len(bench.cores.other)
+        )
 
     def process(self, build: Path, *, timed: bool) -> CudaCandidate:
         """Start a process; one that is to be timed only reads what was built."""
@@ -113,7 +132,18 @@ class CudaArena:
     def watch(self, process: CudaCandidate) -> CudaStopwatch:
         """Make a clock; the process moves to the cores of what is timed."""
         process.worker.pin(self._bench.cores.timed)
-        return CudaStopwatch(self._session, process, self._bench.monitor)
+        watch = CudaStopwatch(self._session, process, self._bench.monitor)
+        self._watches.append(watch)
+        return watch
+
+    @property
+    def conditions(self) -> Conditions:
+        """What all timings ran under."""
+        found = [watch.conditions for watch in self._watches]
+        return Conditions(
+            looks=tuple(look for one in found for look in one.looks),
+            dropped=sum(one.dropped for one in found),
+        )
 
     def census(self, process: CudaCandidate, index: int, calls: int) -> dict[str, Any]:
         """Ask for facts about a configuration's kernels, on what its room holds."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Any
@@ -24,7 +25,7 @@ from evaluator.referee.deadlines import Deadlines
 from evaluator.referee.failure import CandidateFailed, failure_of_exit, failure_of_reply
 from evaluator.referee.spawner import Spawner, Worker, WorkerPlan
 from evaluator.wire import ChannelClosed, FrameError, ValueSpec
-from problems.errors import WorkerDied, WorkerTimeout
+from problems.errors import EvaluatorError, WorkerDied, WorkerTimeout
 
 __all__ = ["CudaCandidate", "CudaOutputs", "Leg"]
 
@@ -68,12 +69,12 @@ class Leg:
     """A leg of a candidate.
 
     Attributes:
-        events_ms: What its events say that all calls took.
+        times_ms: What its events say that each call took.
         wall_ms: The referee's wall.
         calls: What each call returned.
     """
 
-    events_ms: float
+    times_ms: list[float]
     wall_ms: float
     calls: list[CudaOutputs]
 
@@ -95,10 +96,19 @@ class CudaCandidate:
         self._session = session
         self._deadlines = deadlines
         self._build = plan.build if plan.build_writable else None
+        self._queued_calls = 0
         self._rooms: dict[str, Room] = {}
-        self._worker: Worker = spawner.spawn(replace(plan, memory=(session.state,)))
+        page = session.pages.take()
+        self._page: int | None = page
+        memory = (session.state, session.signals)
+        try:
+            self._worker: Worker = spawner.spawn(replace(plan, memory=memory))
+        except EvaluatorError:
+            session.pages.give(page)
+            raise
         try:
             self.give_room(CHECK_ROOM, 1)
+            self._ask("signals", deadlines.build_s, Status.RUNTIME_ERROR, page=page)
         except CandidateFailed as failure:
             # Nothing of the candidate was loaded yet.
             self.end()
@@ -171,22 +181,64 @@ class CudaCandidate:
     def leg(self, index: int, room: str, numbers: Sequence[Numbers]) -> Leg:
         """Time one call for each set in a room; the process is halted before and after."""
         deadline = self._deadlines.of_calls(len(numbers), self._session.alone_ms)
+        sets = [list(one) for one in numbers]
+        fields = {"index": index, "room": room, "numbers": sets}
+        self._ask("look_up", deadline, Status.RUNTIME_ERROR, **fields)
         self._worker.stop()
         time.sleep(SETTLING_S)
         start = perf_counter()
-        reply = self._ask(
-            "leg",
-            deadline,
-            Status.RUNTIME_ERROR,
-            index=index,
-            room=room,
-            numbers=[list(one) for one in numbers],
-        )
+        reply = self._ask("leg", deadline, Status.RUNTIME_ERROR, **fields)
         wall_ms = 1000 * (perf_counter() - start)
         self._worker.stop()
         times = _times(reply, len(numbers))
         calls = [CudaOutputs(item) for item in _calls(reply, len(numbers))]
-        return Leg(events_ms=sum(times), wall_ms=wall_ms, calls=calls)
+        return Leg(times_ms=times, wall_ms=wall_ms, calls=calls)
+
+    def queue(
+        self, index: int, room: str, numbers: Sequence[Numbers], ticket: int, patience_s: float
+    ) -> list[CudaOutputs] | None:
+        """Let it queue a sealed leg: one call for each set in a room, behind a ticket.
+
+        Args:
+            index: Number of the configuration; unused where there are no calls.
+            room: Name of the room; its contents come later.
+            numbers: Plain numbers of each set.
+            ticket: What the leg waits for.
+            patience_s: How long that may take: what waits for the device never ends by itself.
+
+        Returns:
+            What each call will have returned; None: it is not queued, and `queued` tells once the
+            ticket was let go.
+        """
+        self._worker.resume()
+        self._queued_calls = len(numbers)
+        fields = {"index": index, "room": room, "numbers": [list(one) for one in numbers]}
+        with self._failing("queue", self._deadlines.call_s):
+            self._worker.post("queue", self._deadlines.call_s, ticket=ticket, **fields)
+        if not self._worker.answered(patience_s):
+            return None
+        calls = self.queued()
+        self._worker.stop()
+        return calls
+
+    def queued(self) -> list[CudaOutputs]:
+        """Return what each call of the leg that was queued last returns."""
+        deadline = self._deadlines.of_calls(self._queued_calls, self._session.alone_ms)
+        with self._failing("queue", deadline):
+            reply = self._worker.answer("queue", deadline)
+        self._require_ok(reply, Status.RUNTIME_ERROR)
+        return [CudaOutputs(item) for item in _calls(reply, self._queued_calls)]
+
+    @property
+    def answered(self) -> bool:
+        """Whether a reply of it is there that was not read yet."""
+        return self._worker.answered(0.0)
+
+    @property
+    def page(self) -> int:
+        """Number of its page of the signals."""
+        assert self._page is not None, "the process was ended"
+        return self._page
 
     def ship(self, call: int | None) -> CudaOutputs:
         """Let it copy the outputs of a call of its last leg, or of its last call alone."""
@@ -219,13 +271,24 @@ class CudaCandidate:
     def end(self) -> None:
         """End it with everything it started, and free its rooms."""
         self._worker.end()
+        if self._page is not None:
+            self._session.pages.give(self._page)
+            self._page = None
         rooms, self._rooms = list(self._rooms.values()), {}
         self._session.reference.clear(rooms)
 
     def _ask(self, op: str, timeout_s: float, status: Status, **fields: object) -> dict[str, Any]:
         self._worker.resume()
-        try:
+        with self._failing(op, timeout_s):
             reply = self._worker.request(op, timeout_s, **fields)
+        self._require_ok(reply, status)
+        return reply
+
+    @contextmanager
+    def _failing(self, op: str, timeout_s: float) -> Iterator[None]:
+        """Turn what goes wrong with its channel into a failure of the candidate."""
+        try:
+            yield
         except WorkerTimeout as error:
             self._worker.end()
             if self._worker.over_memory:
@@ -240,13 +303,14 @@ class CudaCandidate:
         except FrameError as error:
             self._worker.end()
             raise forged(str(error)) from error
+
+    def _require_ok(self, reply: Mapping[str, Any], status: Status) -> None:
         if not reply["ok"]:
             failure = failure_of_reply(reply, status)
             if failure.reason == "cuda_error":
                 # After such an error a context computes nothing any more.
                 self._worker.end()
             raise failure
-        return reply
 
 
 def _is_handle(text: str) -> bool:

@@ -3,7 +3,8 @@
 The events around a call are read in the candidate's process, which may forge them. The wall of the
 leg is the referee's. Less what a leg of the reference takes beside its calls, flushing the cache as
 often, it is the time of the calls: work that the events do not see, on another stream or after the
-last event, is still seen by the wall; and a leg that is shorter than it says did not flush.
+last event, is still seen by the wall; and a leg that is shorter than it says did not flush. Sealed
+legs tell more closely how much the events may say at least.
 """
 
 from __future__ import annotations
@@ -12,12 +13,52 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
-__all__ = ["Reading", "disagreement"]
+__all__ = ["Reading", "SealBases", "SealedLeg", "disagreement", "shortfall"]
 
 LEG_MS = 0.3
 ABSOLUTE_MS = 0.02
 RELATIVE = 0.2
 """What honest legs differ by: 0.3 ms a leg for waking up, and 20 us and a fifth a call."""
+
+
+SEALED_MARGIN = 0.05
+SEALED_SLACK_MS = 0.015
+"""What honest sealed legs differ by from events: 15 us a leg, and a twentieth a call."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SealBases:
+    """What sealed legs take beside their calls, in ms: medians, with no candidate's code around.
+
+    Attributes:
+        leg_ms: A leg of another process than the reference's, from letting it go to its end.
+        late_ms: From its end until a piece of memory was copied.
+        flush_ms: Flushing the caches.
+        copy_ms_per_byte: Writing inputs.
+        excess_ms: How much longer a call of the reference takes, sealed in another process, than
+            its events say: at the start of a leg the device knows no more where its memory is.
+    """
+
+    leg_ms: float
+    late_ms: float
+    flush_ms: float
+    copy_ms_per_byte: float
+    excess_ms: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SealedLeg:
+    """A sealed leg of a candidate.
+
+    Attributes:
+        call_ms: Time of a call, what is beside taken off; more where outputs came late.
+        calls: How many calls it had.
+        queued: Whether they could be queued; if not, their time holds that of the interpreter too.
+    """
+
+    call_ms: float
+    calls: int
+    queued: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,3 +92,20 @@ def disagreement(readings: Sequence[Reading], calls: int) -> str | None:
     if events - wall > allowed:
         return f"the events show {events:.4g} ms a call, the wall {wall:.4g} ms"
     return None
+
+
+def shortfall(legs: Sequence[SealedLeg], bases: SealBases, events_ms: float) -> float:
+    """Return how many times what its events say a candidate's calls take; 1 where they agree.
+
+    Args:
+        legs: Sealed legs, at least one; their medians are compared.
+        bases: What such legs take beside, and in excess of events.
+        events_ms: What its events say of a call.
+
+    Returns:
+        1, or a larger number where the events say less than they may.
+    """
+    slack_ms = SEALED_SLACK_MS / median(leg.calls for leg in legs)
+    call_ms = median(leg.call_ms for leg in legs) - slack_ms - bases.excess_ms
+    ratio = call_ms / events_ms
+    return ratio if ratio > 1 + SEALED_MARGIN else 1.0

@@ -6,7 +6,8 @@ import os
 import platform
 import shutil
 import subprocess
-from collections.abc import Sequence
+import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -15,7 +16,16 @@ from evaluator.processes import worker_environment
 from evaluator.referee.device import CoreSets, installed_version
 from problems.errors import EvaluatorError
 
-__all__ = ["Gpu", "core_sets", "environment_of", "fingerprint", "gpu_count", "gpu_of", "query"]
+__all__ = [
+    "Gpu",
+    "core_sets",
+    "cores_of",
+    "environment_of",
+    "fingerprint",
+    "gpu_count",
+    "gpu_of",
+    "query",
+]
 
 _QUERY_S = 20.0
 _TIMED_CORES = 2
@@ -81,10 +91,17 @@ def query(fields: Sequence[str], *, of: str = "gpu", uuid: str | None = None) ->
 
 @lru_cache(maxsize=1)
 def _gpus() -> tuple[Gpu, ...]:
+    """The GPUs that this process may use."""
+    gpus = _all_gpus()
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    return gpus if visible is None else tuple(_visible(gpus, visible))
+
+
+@lru_cache(maxsize=1)
+def _all_gpus() -> tuple[Gpu, ...]:
     fields = ("index", "name", "uuid", "driver_version", "memory.total", "clocks.max.sm")
     rows = query((*fields, "compute_cap"))
-    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-    gpus = [
+    return tuple(
         Gpu(
             index=int(row[0]),
             name=row[1],
@@ -95,8 +112,7 @@ def _gpus() -> tuple[Gpu, ...]:
             capability=row[6],
         )
         for row in rows
-    ]
-    return tuple(gpus if visible is None else _visible(gpus, visible))
+    )
 
 
 def _visible(gpus: Sequence[Gpu], visible: str) -> list[Gpu]:
@@ -111,6 +127,12 @@ def gpu_count() -> int:
         return len(_gpus())
     except EvaluatorError:
         return 0
+
+
+def cores_of(gpu: Gpu) -> CoreSets:
+    """Return the cores for one GPU: two of its own, and those that the machine's GPUs share."""
+    everyone = _all_gpus()
+    return core_sets(place=everyone.index(gpu), places=len(everyone))
 
 
 def gpu_of(number: int) -> Gpu:
@@ -156,16 +178,21 @@ def _cuda() -> str:
     return rest.partition(",")[0].strip() or "unknown"
 
 
-def core_sets(available: Sequence[int] | None = None) -> CoreSets:
-    """Divide the cores: two launch what is timed, the others build; few cores do both.
+def core_sets(
+    available: Sequence[int] | None = None, *, place: int = 0, places: int = 1
+) -> CoreSets:
+    """Divide the cores: two for each GPU launch what is timed, the others build; few do both.
 
     Args:
         available: Cores to divide; by default those this process may use.
+        place: Number of the GPU among those of the machine.
+        places: How many GPUs the machine has.
     """
     cores = tuple(sorted(os.sched_getaffinity(0)) if available is None else available)
-    if len(cores) < _FEW_CORES:
+    if len(cores) < _FEW_CORES * places:
         return CoreSets(timed=cores, other=cores)
-    return CoreSets(timed=cores[:_TIMED_CORES], other=cores[_TIMED_CORES:])
+    first = _TIMED_CORES * place
+    return CoreSets(timed=cores[first : first + _TIMED_CORES], other=cores[_TIMED_CORES * places :])
 
 
 def environment_of(gpu: Gpu) -> dict[str, str]:
@@ -177,9 +204,20 @@ def environment_of(gpu: Gpu) -> dict[str, str]:
     environment |= {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
     if "CUDA_HOME" not in environment and (nvcc := shutil.which("nvcc")) is not None:
         environment["CUDA_HOME"] = os.path.dirname(os.path.dirname(os.path.realpath(nvcc)))
+    environment["PATH"] = _with_tools(environment)
     return environment | {
         "CUDA_VISIBLE_DEVICES": gpu.uuid,
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
         "TORCH_CUDA_ARCH_LIST": gpu.capability,
         "MAX_JOBS": str(_BUILD_JOBS),
     }
+
+
+def _with_tools(environment: Mapping[str, str]) -> str:
+    """The path of commands, with nvcc's folder, and this interpreter's, where ninja may be."""
+    folders = environment["PATH"].split(os.pathsep)
+    home = environment.get("CUDA_HOME")
+    for folder in (os.path.dirname(sys.executable), os.path.join(home, "bin") if home else ""):
+        if folder and folder not in folders:
+            folders.append(folder)
+    return os.pathsep.join(folders)

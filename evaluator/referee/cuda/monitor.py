@@ -1,48 +1,146 @@
-"""Does the GPU run as it should? Its clock and what slows it, between two blocks.
+"""Does the GPU run as it should, and for us alone? Looked at between the blocks of a timing.
 
-Read through NVIDIA's management library where Python has it (nvidia-ml-py); where not, nothing is
-seen here, and a device that changes its pace still shows in the reference's own times.
+Read through NVIDIA's management library. Where that is missing, or shows less (in a container
+processes may carry other numbers than here), less is known and nothing is held against anybody: a
+device that changes its pace still shows in the reference's own times.
 """
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Callable
-from types import ModuleType
+import os
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from statistics import median
 
-__all__ = ["Monitor", "open_monitor"]
+from evaluator.processes import descendants
+from evaluator.referee.cuda.nvml import Nvml, NvmlError
+
+__all__ = ["Conditions", "Look", "Monitor", "open_monitor", "summary"]
 
 _SLOWED = 0x8 | 0x20 | 0x40 | 0x80
 """Hardware slowdown, thermal slowdown by software or hardware, power brake: not the power cap,
 which is a steady state of many GPUs under load."""
+_BUSY_PERCENT = 5
+_LEAST_CLOCK_SHARE = 0.75
+"""Below this share of the timing's median clock the device was saving power or worse."""
 
-Monitor = Callable[[], bool]
-"""Tells whether the GPU is being slowed now."""
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """The GPU at one moment.
+
+    Attributes:
+        clock_mhz: Clock of its multiprocessors.
+        temperature_c: Its core's temperature.
+        slowed: Whether heat or its power supply slows it.
+        foreign: Processes of others that used it since the timing began; None: cannot be told.
+    """
+
+    clock_mhz: int
+    temperature_c: int
+    slowed: bool
+    foreign: tuple[int, ...] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conditions:
+    """What a timing ran under.
+
+    Attributes:
+        looks: One for each block.
+        dropped: Blocks that did not count for it.
+    """
+
+    looks: tuple[Look, ...]
+    dropped: int
+
+
+class Monitor:
+    """Looks at one GPU. One timing at a time: it begins with `begin`."""
+
+    def __init__(self, nvml: Nvml, own: Callable[[], Sequence[int]] | None = None) -> None:
+        """Take a GPU.
+
+        Args:
+            nvml: The GPU.
+            own: Tells this program's processes; by default this process and its descendants.
+        """
+        self._nvml = nvml
+        self._own = own or (lambda: descendants(os.getpid()))
+        self._since_us = 0
+        self._looks: list[Look] = []
+        self._dropped = 0
+
+    def begin(self) -> None:
+        """Begin a timing: what was before does not concern it."""
+        self._since_us = int(time.time() * 1e6)
+        self._looks.clear()
+        self._dropped = 0
+
+    def disturbed(self) -> bool:
+        """Look; tell whether what was timed since the last look counts for nothing."""
+        look = self._look()
+        self._looks.append(look)
+        usual = median(one.clock_mhz for one in self._looks)
+        found = look.slowed or bool(look.foreign) or look.clock_mhz < _LEAST_CLOCK_SHARE * usual
+        self._dropped += found
+        if look.foreign:
+            # They are looked for anew, so that one intruder does not spoil what comes after it.
+            self._since_us = int(time.time() * 1e6)
+        return found
+
+    @property
+    def conditions(self) -> Conditions:
+        """What the timing has run under until now."""
+        return Conditions(looks=tuple(self._looks), dropped=self._dropped)
+
+    def _look(self) -> Look:
+        return Look(
+            clock_mhz=self._nvml.clock_mhz(),
+            temperature_c=self._nvml.temperature_c(),
+            slowed=bool(self._nvml.slowdown_reasons() & _SLOWED),
+            foreign=self._foreign(),
+        )
+
+    def _foreign(self) -> tuple[int, ...] | None:
+        own = set(self._own())
+        try:
+            if not own & self._nvml.running():
+                # Our own are not among them: they are numbered otherwise there.
+                return None
+            busy = self._nvml.busy_since(self._since_us)
+        except NvmlError:
+            return None
+        return tuple(
+            sorted(p for p, share in busy.items() if p not in own and share >= _BUSY_PERCENT)
+        )
 
 
 def open_monitor(uuid: str) -> Monitor | None:
-    """Return a monitor for a GPU, or None where the library is missing or knows no such GPU."""
+    """Return a monitor for a GPU, or None where the library is missing or tells nothing of it."""
     try:
-        library = importlib.import_module("pynvml")
-        library.nvmlInit()
-        handle = library.nvmlDeviceGetHandleByUUID(uuid)
-        reasons = _reasons(library)
-        reasons(handle)
-    except (ImportError, AttributeError, OSError, RuntimeError):
+        nvml = Nvml(uuid)
+        nvml.slowdown_reasons()
+        nvml.clock_mhz()
+        nvml.temperature_c()
+    except NvmlError:
         return None
-    except Exception as error:
-        if type(error).__module__.partition(".")[0] != "pynvml":
-            raise
-        return None
-
-    def slowed() -> bool:
-        return bool(reasons(handle) & _SLOWED)
-
-    return slowed
+    return Monitor(nvml)
 
 
-def _reasons(library: ModuleType) -> Callable[[object], int]:
-    """The library's call, by its newer or older name."""
-    newer = getattr(library, "nvmlDeviceGetCurrentClocksEventReasons", None)
-    found: Callable[[object], int] = newer or library.nvmlDeviceGetCurrentClocksThrottleReasons
-    return found
+def summary(conditions: Conditions) -> str:
+    """Say in one sentence what a timing ran under; "" where nothing was seen."""
+    looks = conditions.looks
+    if not looks:
+        return ""
+    clocks = sorted(look.clock_mhz for look in looks)
+    warmest = max(look.temperature_c for look in looks)
+    foreign = sorted({pid for look in looks for pid in look.foreign or ()})
+    unknown = all(look.foreign is None for look in looks)
+    others = f"processes {foreign} of others" if foreign else "no other process"
+    return (
+        f"SM clock {median(clocks):.0f} MHz ({clocks[0]} to {clocks[-1]}), up to {warmest} C, "
+        f"{conditions.dropped} of {len(looks)} blocks dropped, "
+        f"{'other processes not visible' if unknown else others + ' seen'}."
+    )

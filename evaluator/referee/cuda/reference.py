@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import secrets
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -19,7 +20,7 @@ from evaluator.referee.spawner import Worker
 from evaluator.wire import decode_value
 from problems.problem import Problem
 
-__all__ = ["SETTLING_S", "CudaReference", "Numbers", "Room"]
+__all__ = ["SETTLING_S", "CudaReference", "Numbers", "Released", "Room"]
 
 SETTLING_S = 0.001
 """Pause of the device before each leg: whoever came right after other work was 1 % slower."""
@@ -41,6 +42,23 @@ class Room:
     number: int
     handle: str
     offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Released:
+    """A candidate's sealed leg, as the reference's process saw it.
+
+    Attributes:
+        copy_ms: Time in which its inputs were written.
+        wall_ms: Time from letting it go until the device said that it was done; None: not in time.
+        late_ms: Time from then until a piece of an output was copied.
+        deviations: How far that piece was off; empty where none was asked for.
+    """
+
+    copy_ms: float
+    wall_ms: float | None
+    late_ms: float
+    deviations: list[Deviation]
 
 
 class CudaReference:
@@ -145,19 +163,87 @@ class CudaReference:
         """Tell whether a room still holds the timed sets that were copied there."""
         return bool(self._ask("mixed", room=room.number, calls=calls)["unchanged"])
 
-    def leg(self, calls: int) -> tuple[float, float]:
+    def leg(self, calls: int) -> tuple[list[float], float]:
         """Call the reference on timed sets, waking up from a halt as a candidate does.
 
         Returns:
-            The ms that its events saw in all calls, and the wall in ms.
+            The ms that its events saw in each call, and the wall in ms.
         """
         with self._lock:
+            self._requests.ask("look_up", calls=calls)
             self.worker.stop()
             time.sleep(SETTLING_S)
             start = perf_counter()
             reply = self._requests.ask("leg", calls=calls)
             wall_ms = 1000 * (perf_counter() - start)
-        return sum(float(time_ms) for time_ms in reply["times_ms"]), wall_ms
+        return [float(time_ms) for time_ms in reply["times_ms"]], wall_ms
+
+    def copy_ms_per_byte(self) -> float:
+        """Return the time that copying a byte on the device takes while nothing else runs."""
+        return float(self._ask("copy_rate")["ms_per_byte"])
+
+    def sealed_leg(self, calls: int, patience_s: float, limit_s: float) -> float | None:
+        """Run a sealed leg of the reference on the timed sets, whose outputs are kept.
+
+        Args:
+            calls: Its calls; 0: what a leg takes beside them.
+            patience_s: How long queueing it may take.
+            limit_s: How long it may take.
+
+        Returns:
+            Its ms; None where the reference cannot be queued, though it has run then too.
+        """
+        fields = {"calls": calls, "ticket": self.ticket(), "patience_s": patience_s}
+        wall_ms = self._ask("sealed_leg", limit_s=limit_s, **fields)["wall_ms"]
+        return None if wall_ms is None else float(wall_ms)
+
+    def ticket(self) -> int:
+        """Return a number that nobody can foresee."""
+        return secrets.randbits(31) | 1
+
+    def release(
+        self,
+        page: int,
+        ticket: int,
+        limit_s: float,
+        *,
+        room: Room | None = None,
+        calls: int = 0,
+        call: int = 0,
+        at: float = 0.0,
+        outputs: Sequence[Mapping[str, Any]] = (),
+    ) -> Released:
+        """Write the inputs of a candidate's queued leg, let it go, and time it.
+
+        Args:
+            page: Of its signals.
+            ticket: What its leg waits for.
+            limit_s: How long it may take.
+            room: Where its inputs are to be.
+            calls: Sets to write there, as they were mixed last.
+            call: Which call's outputs are looked at.
+            at: Which piece of them, 0 to 1.
+            outputs: Where they are to be found; empty: none are looked at.
+        """
+        reply = self._ask(
+            "release",
+            page=page,
+            ticket=ticket,
+            limit_s=limit_s,
+            room=None if room is None else room.number,
+            calls=calls,
+            call=call,
+            at=at,
+            outputs=list(outputs),
+        )
+        deviations = _readable(reply)
+        wall_ms = reply["wall_ms"]
+        return Released(
+            copy_ms=float(reply["copy_ms"]),
+            wall_ms=None if wall_ms is None else float(wall_ms),
+            late_ms=float(reply["late_ms"]),
+            deviations=deviations,
+        )
 
     def compare_timed(self, call: int, outputs: Sequence[Mapping[str, Any]]) -> list[Deviation]:
         """Measure a candidate's outputs of a timed call against those of the last leg."""

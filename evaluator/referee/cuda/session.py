@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from statistics import median
@@ -11,7 +11,9 @@ from statistics import median
 import numpy as np
 
 from evaluator.referee.correctness import Bound, Deviation, bound_of, judge
+from evaluator.referee.cuda.clocks import SealBases
 from evaluator.referee.cuda.memory import CudaPlan, require_fit
+from evaluator.referee.cuda.pages import NUM_PAGES, Pages
 from evaluator.referee.cuda.reference import CudaReference, Numbers, Room
 from evaluator.referee.deadlines import Deadlines
 from evaluator.referee.footprint import largest_intermediate
@@ -21,6 +23,7 @@ from evaluator.referee.reference import ReferenceWorker
 from evaluator.referee.shared_memory import SharedMemory
 from evaluator.referee.spawner import Spawner, WorkerPlan
 from evaluator.referee.votes import require_vote
+from evaluator.values import SIGNAL_BYTES
 from evaluator.wire import ALIGNMENT_BYTES, layout
 from problems.graph import OperatorGraph
 from problems.problem import Problem
@@ -29,6 +32,8 @@ __all__ = ["CudaCheckSet", "CudaSession"]
 
 STOCK_SETS = 4
 ALONE_LEGS = 5
+ALONE_LEG_MS = 1.0
+ALONE_CALLS = 16
 WARM_UP_MS = 25.0
 TIMED_SLACK = 2.0
 """Timed contents are compared with the float32 reference, whose error adds to the candidate's."""
@@ -86,10 +91,16 @@ class CudaSession:
         self.weights_lock = threading.Lock()
         self.bounds: dict[str, tuple[Bound, ...]] = {}
         self.alone_ms = 0.0
+        self.seal_bases: SealBases | None = None
+        self.most_sealed_calls: int | None = None
+        self.pages = Pages()
         self.state = SharedMemory("state")
+        self.signals = SharedMemory("signals", NUM_PAGES * SIGNAL_BYTES)
+        self.signals.seal()
+        self._deadlines = deadlines
         self._rng = np.random.default_rng(secret_seed())
         self._hidden_seed = secret_seed()
-        worker = spawner.spawn(replace(plan, memory=(self.state,)))
+        worker = spawner.spawn(replace(plan, memory=(self.state, self.signals)))
         self.reference = CudaReference(ReferenceWorker(worker, problem, deadlines))
         with self.closing_on_error():
             self._open(graph, memory_bytes)
@@ -168,8 +179,18 @@ class CudaSession:
         Returns:
             The ms per call by its events, and what of the wall of the leg was not in its calls.
         """
-        events_ms, wall_ms = self.reference.leg(calls)
-        return events_ms / calls, wall_ms - events_ms
+        times_ms, wall_ms = self.reference.leg(calls)
+        return self.per_call_ms(times_ms), wall_ms - sum(times_ms)
+
+    def per_call_ms(self, times_ms: Sequence[float]) -> float:
+        """Return the number of a leg, from what events say of each of its calls, in ms.
+
+        It is their median; their mean where nothing can be sealed: work for all calls that is done
+        in one of them would be seen by no other clock then.
+        """
+        if self.seal_bases is None:
+            return sum(times_ms) / len(times_ms)
+        return median(times_ms)
 
     def settle(self) -> None:
         """Measure the reference alone; under the timing gate."""
@@ -177,8 +198,15 @@ class CudaSession:
         self.mix(calls, None)
         busy_ms = 0.0
         while busy_ms < WARM_UP_MS:
-            busy_ms += max(self.leg(calls)[0] * calls, 0.1)
+            self.alone_ms = self.leg(calls)[0]
+            busy_ms += max(self.alone_ms * calls, 0.1)
+        calls = min(self.memory.num_timed, max(2, int(ALONE_LEG_MS / self.alone_ms)), ALONE_CALLS)
+        self.mix(calls, None)
         self.alone_ms = median(self.leg(calls)[0] for _ in range(ALONE_LEGS))
+
+    def limit_s(self, calls: int) -> float:
+        """Return how long some calls of a candidate may take."""
+        return self._deadlines.of_calls(calls, self.alone_ms)
 
     def rest(self) -> None:
         """Give back what is not needed before the next candidate, where that is much."""
@@ -198,6 +226,7 @@ class CudaSession:
         """End the worker and give the memory back."""
         self.reference.end()
         self.state.close()
+        self.signals.close()
 
     def _open(self, graph: OperatorGraph | None, memory_bytes: int) -> None:
         pointing = {} if graph is None else pointers(graph)

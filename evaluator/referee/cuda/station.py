@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from threading import Lock
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from threading import Lock, Semaphore
 
 from archives.evaluation import DeviceFingerprint
+from archives.rates import Rates
 from evaluator.evaluator import EvaluationRequest, Purpose
 from evaluator.gate import Gate
 from evaluator.referee.cuda.arena import CudaArena, CudaBench
-from evaluator.referee.cuda.device import core_sets, environment_of, fingerprint, gpu_of
-from evaluator.referee.cuda.memory import Admission
-from evaluator.referee.cuda.monitor import open_monitor
+from evaluator.referee.cuda.candidate import CudaCandidate
+from evaluator.referee.cuda.device import cores_of, environment_of, fingerprint, gpu_of
+from evaluator.referee.cuda.memory import CONTEXT_BYTES, Admission
+from evaluator.referee.cuda.monitor import open_monitor, summary
 from evaluator.referee.cuda.possible import SpeedOfLight
+from evaluator.referee.cuda.sealed import measure_bases
 from evaluator.referee.cuda.session import CudaCheckSet, CudaSession
 from evaluator.referee.deadlines import Deadlines
 from evaluator.referee.device import CoreSets, memory_bytes
 from evaluator.referee.in_turn import SetsInTurn
 from evaluator.referee.inputs import RENEWAL
 from evaluator.referee.ladder import climb
+from evaluator.referee.rating import measured_rates
 from evaluator.referee.sessions import Sessions
 from evaluator.referee.spawner import Spawner, WorkerPlan
 from evaluator.referee.station import Grapher
@@ -31,12 +35,13 @@ from problems.problem import Problem
 
 __all__ = ["CUDA_VERSION", "CudaStation"]
 
-CUDA_VERSION = "cuda-1"
+CUDA_VERSION = "cuda-2"
 """Changes whenever numbers would: those of two versions are never compared."""
 GIB = 1 << 30
 MAX_IN_FLIGHT = 14
 SESSIONS_SHARE = 0.35
 CANDIDATES_SHARE = 0.45
+HELPERS_SHARE = 0.1
 HOST_BYTES = 8 * GIB
 """Host memory that a candidate's process and its compilers take at most."""
 BUILD_S = 240.0
@@ -68,7 +73,7 @@ class CudaStation:
         """
         self._gpu = gpu_of(index)
         deadlines = deadlines or Deadlines(build_s=BUILD_S)
-        cores = cores or core_sets()
+        cores = cores or cores_of(self._gpu)
         self.spawner = Spawner(
             deadlines, cores.other, environment=environment_of(self._gpu), preload="cuda"
         )
@@ -78,6 +83,7 @@ class CudaStation:
             deadlines=deadlines,
             candidate_bytes=HOST_BYTES,
             spawner=self.spawner,
+            helpers=Semaphore(_helpers(len(cores.other), self._gpu.memory_bytes)),
             monitor=open_monitor(self._gpu.uuid),
         )
         total = self._gpu.memory_bytes
@@ -106,6 +112,21 @@ class CudaStation:
         )
 
     @property
+    def lift_plan(self) -> WorkerPlan | None:
+        """One thread on the cores that build; the problem is trusted."""
+        return WorkerPlan(
+            role="cuda_lift", cpus=self._bench.cores.other, threads=1, memory_bytes=None
+        )
+
+    def lifting(self, num_bytes: int) -> AbstractContextManager[None]:
+        """Hold memory as for a candidate; see `Station.lifting`."""
+        return self._admission.reserved(num_bytes + CONTEXT_BYTES)
+
+    def sharing(self) -> AbstractContextManager[None]:
+        """Share in the timing gate; see `Station.sharing`."""
+        return self._bench.gate.shared()
+
+    @property
     def problem_s(self) -> float:
         """As the deadlines say."""
         return self._bench.deadlines.problem_s
@@ -119,13 +140,22 @@ class CudaStation:
     ) -> tuple[Ratio, int]:
         """Draw or take the check sets, the source being frozen by now, and climb."""
         self._graphers[request.problem.key] = grapher
-        with self._sessions.borrow(request.problem) as session:
-            memory = session.memory
-            alone = self._large if memory.in_turn else nullcontext()
-            with alone, self._admission.reserved(memory.candidate_bytes):
-                ratio, winner = self._judge(session, request, findings)
-        self._light.require_possible(request.problem, self._graph(request.problem), ratio)
+        with (
+            self._sessions.borrow(request.problem) as session,
+            self._admission.reserved(session.memory.candidate_bytes),
+        ):
+            ratio, winner = self._judge(session, request, findings)
+        graph = self._graph(request.problem)
+        findings.roofline_share = self._light.require_possible(request.problem, graph, ratio)
         return ratio, winner
+
+    def calibrate(self, known: Rates | None = None) -> Rates | None:
+        """Measure what the GPU reaches; see `Station.calibrate`."""
+        bench = self._bench
+        plan = WorkerPlan(role="cuda_rates", cpus=bench.cores.timed, threads=1, memory_bytes=None)
+        rates = known or measured_rates(self.spawner, plan, bench.gate, self.problem_s)
+        self._light.calibrate(rates)
+        return rates
 
     def drop(self, problem: Problem) -> None:
         """Close a problem; see `Station.drop`."""
@@ -152,30 +182,48 @@ class CudaStation:
             session = CudaSession(
                 problem, graph, bench.spawner, plan, bench.deadlines, self._gpu.memory_bytes
             )
-        with session.closing_on_error(), bench.gate.exclusive():
-            session.settle()
-            session.rest()
+        with session.closing_on_error():
+            trial = CudaCandidate(session, bench.spawner, self._trial_plan, bench.deadlines)
+            try:
+                with bench.gate.exclusive():
+                    session.settle()
+                    session.seal_bases = measure_bases(session, trial)
+                    session.rest()
+            finally:
+                trial.end()
         return session
+
+    @property
+    def _trial_plan(self) -> WorkerPlan:
+        """A process like a candidate's."""
+        return WorkerPlan(
+            role="cuda_candidate",
+            cpus=self._bench.cores.timed,
+            threads=1,
+            memory_bytes=self._bench.candidate_bytes,
+        )
 
     def _judge(
         self, session: CudaSession, request: EvaluationRequest, findings: Findings
     ) -> tuple[Ratio, int]:
         bench = self._bench
         if session.memory.in_turn:
-            with _resting(session):
+            with self._turn(session) as take_turn:
 
                 def draw(number: int) -> CudaCheckSet:
+                    # Starting and compiling went on beside others.
+                    take_turn()
                     with bench.gate.shared():
                         return session.draw_in_turn(number)
 
                 sets = SetsInTurn(draw)
-                return climb(CudaArena(bench, session, sets), request, findings)
+                return _climb(CudaArena(bench, session, sets), request, findings)
         if request.purpose is Purpose.VERIFY:
             # One verification of a problem at a time: its sets have one place in memory.
             with session.verification_lock:
                 with bench.gate.shared():
                     drawn = session.draw_checks(verification=True)
-                return climb(CudaArena(bench, session, drawn), request, findings)
+                return _climb(CudaArena(bench, session, drawn), request, findings)
         with session.checks_lock:
             session.evaluations += 1
             if session.evaluations > RENEWAL and self._sessions.alone(session.problem):
@@ -183,7 +231,30 @@ class CudaStation:
                     session.checks = session.draw_checks()
                 session.evaluations = 1
             checks = session.checks
-        return climb(CudaArena(bench, session, checks), request, findings)
+        return _climb(CudaArena(bench, session, checks), request, findings)
+
+    @contextmanager
+    def _turn(self, session: CudaSession) -> Iterator[Callable[[], None]]:
+        """Yield what takes the device's memory for a large problem, for the rest of the block."""
+        with ExitStack() as held:
+            taken = False
+
+            def take() -> None:
+                nonlocal taken
+                if not taken:
+                    held.enter_context(self._large)
+                    held.enter_context(_resting(session))
+                    taken = True
+
+            yield take
+
+
+def _climb(arena: CudaArena, request: EvaluationRequest, findings: Findings) -> tuple[Ratio, int]:
+    """Climb, and note what the device was like meanwhile."""
+    try:
+        return climb(arena, request, findings)
+    finally:
+        findings.conditions = summary(arena.conditions)
 
 
 @contextmanager
@@ -199,3 +270,8 @@ def _resting(session: CudaSession) -> Iterator[None]:
 def _in_flight(cores: int, host_bytes: int) -> int:
     """Candidates that are worth building and checking at a time."""
     return max(1, min(MAX_IN_FLIGHT, cores, int(host_bytes // HOST_BYTES)))
+
+
+def _helpers(cores: int, memory_bytes: int) -> int:
+    """Processes that may compile ahead at a time: a core and a context for each."""
+    return max(1, min(cores, int(HELPERS_SHARE * memory_bytes / CONTEXT_BYTES)))

@@ -14,17 +14,18 @@ Not covered: a call that leaves out less than the share of calls that is compare
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Sequence
 from statistics import median
 
 from archives.evaluation import Status
-from evaluator.referee.checking import Wanted, mismatch_of_form
-from evaluator.referee.correctness import judge
-from evaluator.referee.cuda.candidate import CHECK_ROOM, TIMED_ROOM, CudaCandidate, CudaOutputs, Leg
-from evaluator.referee.cuda.clocks import Reading, disagreement
-from evaluator.referee.cuda.monitor import Monitor
+from evaluator.referee.cuda.candidate import CudaCandidate, Leg
+from evaluator.referee.cuda.clocks import Reading, SealedLeg, disagreement, shortfall
+from evaluator.referee.cuda.monitor import Conditions, Monitor
 from evaluator.referee.cuda.reference import Numbers
+from evaluator.referee.cuda.sealed import SealedClock, timed_room
 from evaluator.referee.cuda.session import CudaSession
+from evaluator.referee.cuda.timed_outputs import TimedOutputs
 from evaluator.referee.effort import Effort
 from evaluator.referee.failure import CandidateFailed, host_noisy
 from evaluator.referee.halving import halve
@@ -48,11 +49,14 @@ FLUSH_MS = 0.1
 SLOWED_FACTOR = 1.25
 """A reference leg that much slower than the reference alone says nothing about a candidate."""
 HOPELESS_SPEEDUP = 0.7
+DISTURBED_PAUSE_S = 0.05
 WARM_UP_MS = 20.0
 WARM_UP_LEGS = 4
 SLOPE_READINGS = 4
 SLOPE_AGREEMENT = 1.5
 LEAST_SLOPE_CALLS = 2
+SEALED_ROUNDS = 2
+LEAST_SEALED_LEGS = 3
 
 
 def calls_per_leg(reference_ms: float, candidate_ms: float, max_calls: int) -> int:
@@ -72,7 +76,11 @@ def calls_per_leg(reference_ms: float, candidate_ms: float, max_calls: int) -> i
 
 
 class CudaStopwatch:
-    """Times the configurations of one candidate process; to be used under the timing gate."""
+    """Times the configurations of one candidate process; to be used under the timing gate.
+
+    Attributes:
+        conditions: What the blocks ran under.
+    """
 
     def __init__(
         self, session: CudaSession, candidate: CudaCandidate, monitor: Monitor | None = None
@@ -82,20 +90,22 @@ class CudaStopwatch:
         Args:
             session: The problem.
             candidate: A process that has opened what is to be timed.
-            monitor: Tells whether the GPU is being slowed; None: nothing does.
+            monitor: Tells whether the GPU is disturbed; None: nothing does.
         """
         self._monitor = monitor
         self._session = session
         self._candidate = candidate
         self._max_calls = session.memory.num_timed
-        self._bounds = session.timed_bounds()
-        self._wanted = Wanted(outputs=session.opened.outputs, is_tuple=session.opened.returns_tuple)
-        # Where there is one timed set, it takes the place of the check set.
-        self._room_name = CHECK_ROOM if session.memory.in_turn else TIMED_ROOM
+        self._room_name = timed_room(session)
         self._room = candidate.give_room(self._room_name, self._max_calls)
+        self._outputs = TimedOutputs(session, candidate, self._room)
+        self._sealed = SealedClock(session, candidate, self._room_name, self._outputs)
         session.reference.trim()
+        if monitor is not None:
+            monitor.begin()
         self._legs: list[Leg] = []
         self._rests_ms: list[float] = []
+        self.conditions = Conditions(looks=(), dropped=0)
 
     def race(self, indices: Sequence[int]) -> tuple[int, dict[int, float]]:
         """Halve configurations by short legs until one is left; see `halve`."""
@@ -122,9 +132,10 @@ class CudaStopwatch:
         kept: list[Block] = []
         for _ in range(effort.rounds):
             kept += self._undisturbed(self._round(index, calls, effort))
+            if self._monitor is not None:
+                self.conditions = self._monitor.conditions
             if len(kept) >= MIN_BLOCKS and estimate(kept).width <= effort.max_width:
-                self._require_clocks(index, calls, estimate(kept))
-                return kept
+                return self._confirmed(index, calls, kept, effort)
         raise host_noisy("the legs of reference or candidate differ too much among themselves")
 
     def _round(self, index: int, calls: int, effort: Effort) -> list[Block]:
@@ -132,8 +143,9 @@ class CudaStopwatch:
         found: list[Block] = []
         for _ in range(effort.blocks):
             block = self._block(index, calls)
-            if self._monitor is not None and self._monitor():
-                # The device is too hot, or short of power: the block does not count.
+            if self._monitor is not None and self._monitor.disturbed():
+                # The device is hot, short of power, or used by others: the block does not count.
+                time.sleep(DISTURBED_PAUSE_S)
                 continue
             found.append(block)
             fastest = max(block.log_ratio for block in found)
@@ -153,7 +165,8 @@ class CudaStopwatch:
             calls = calls_per_leg(session.alone_ms, latency_ms, self._max_calls)
             numbers = session.mix(calls, self._room)
             session.leg(calls)
-            latency_ms = max(self._leg(index, numbers).events_ms / calls, LEAST_MS)
+            leg = self._leg(index, numbers)
+            latency_ms = max(session.per_call_ms(leg.times_ms), LEAST_MS)
             busy_ms += (session.alone_ms + latency_ms + 2 * FLUSH_MS) * calls
             if busy_ms >= WARM_UP_MS:
                 break
@@ -179,46 +192,9 @@ class CudaStopwatch:
             reference_ms, rest_ms = session.leg(calls)
             self._rests_ms.append(rest_ms)
         self._legs.append(leg)
-        self._check_leg(leg, calls)
-        return max(reference_ms, LEAST_MS), max(leg.events_ms / calls, LEAST_MS)
-
-    def _check_leg(self, leg: Leg, calls: int) -> None:
-        """Compare a call of a leg, chosen at random, and the inputs of all."""
-        if not self._session.reference.mixed_unchanged(self._room, calls):
-            log = "forward wrote to its inputs: write to a tensor of its own instead."
-            raise CandidateFailed(Status.MUTATED_INPUT, "mutated_input", log)
-        call = self._session.choose(calls)
-        outputs = leg.calls[call]
-        failure = self._mismatch(outputs, call) if outputs.readable else None
-        if outputs.readable and failure is None:
-            return
-        shipped = self._candidate.ship(call)
-        self._candidate.stop()
-        later = self._mismatch(shipped, call)
-        if later is None:
-            if failure is not None and failure.status is Status.WRONG_VALUE:
-                log = "an output was not there yet when the clock stopped: compute in forward."
-                raise CandidateFailed(Status.TIMING_MISMATCH, "deferred_work", log)
-            return
-        if call != calls - 1 and self._mismatch(shipped, calls - 1) is None:
-            log = "an output was overwritten by a later call: return a new tensor each time."
-            raise CandidateFailed(Status.WRONG_VALUE, "output_reused", log)
-        wrong = later.status is Status.WRONG_VALUE
-        reason = "wrong_when_timed" if wrong else later.reason
-        raise CandidateFailed(later.status, reason, f"while it was timed, {later.log}")
-
-    def _mismatch(self, outputs: CudaOutputs, call: int) -> CandidateFailed | None:
-        failure = mismatch_of_form(
-            outputs.specs, outputs.overlapping, is_tuple=outputs.is_tuple, wanted=self._wanted
-        )
-        if failure is not None:
-            return failure
-        deviations = self._session.reference.compare_timed(call, outputs.exported)
-        for deviation, bound in zip(deviations, self._bounds, strict=True):
-            found = judge(deviation, bound)
-            if found is not None:
-                return CandidateFailed(found.status, found.reason, found.log)
-        return None
+        call = session.choose(calls)
+        self._outputs.require_right(leg.calls[call], call, calls)
+        return max(reference_ms, LEAST_MS), max(session.per_call_ms(leg.times_ms), LEAST_MS)
 
     def _undisturbed(self, blocks: Sequence[Block]) -> list[Block]:
         """Drop blocks with a slowed reference, after another look at the reference alone."""
@@ -232,11 +208,39 @@ class CudaStopwatch:
             kept = [b for b in blocks if not b.slowed(session.alone_ms, SLOWED_FACTOR)]
         return kept
 
+    def _confirmed(
+        self, index: int, calls: int, blocks: list[Block], effort: Effort
+    ) -> list[Block]:
+        """Return the blocks as far as the referee's own clock confirms them."""
+        ratio = estimate(blocks)
+        bases = self._session.seal_bases
+        if bases is None:
+            self._require_clocks(index, calls, ratio)
+            return blocks
+        if len(blocks) <= effort.hopeless_blocks and ratio.speedup < HOPELESS_SPEEDUP:
+            return blocks
+        legs: list[SealedLeg] = []
+        factor = 1.0
+        for _ in range(SEALED_ROUNDS):
+            count = max(LEAST_SEALED_LEGS, effort.blocks // 4)
+            legs += self._sealed.legs(index, ratio.latency_ms, bases, count)
+            factor = shortfall(legs, bases, ratio.latency_ms)
+            if factor == 1.0:
+                return blocks
+        if any(leg.queued for leg in legs):
+            log = (
+                f"the device takes {factor:.3g} times as long for a call as the events say: "
+                "finish all work on the current stream, and leave the events alone."
+            )
+            raise CandidateFailed(Status.TIMING_MISMATCH, "events", log)
+        # It waits for the device in each call, so that its wall is all that can be known.
+        return [block.slower(factor) for block in blocks]
+
     def _require_clocks(self, index: int, calls: int, ratio: Ratio) -> None:
-        """The referee's wall must confirm the events, call for call and for legs of two sizes."""
+        """Where nothing can be sealed, the wall must confirm the events, and legs of two sizes."""
         rest_ms = median(self._rests_ms)
         readings = [
-            Reading(events_ms=leg.events_ms / calls, wall_ms=(leg.wall_ms - rest_ms) / calls)
+            Reading(events_ms=sum(leg.times_ms) / calls, wall_ms=(leg.wall_ms - rest_ms) / calls)
             for leg in self._legs
         ]
         found = disagreement(readings, calls)
@@ -260,7 +264,7 @@ class CudaStopwatch:
 
     def _candidate_call_ms(self, index: int, calls: int) -> float:
         leg = self._leg(index, self._session.mix(calls, self._room))
-        return max(leg.events_ms / calls, LEAST_MS)
+        return max(self._session.per_call_ms(leg.times_ms), LEAST_MS)
 
     def _leg(self, index: int, numbers: Sequence[Numbers]) -> Leg:
         return self._candidate.leg(index, self._room_name, numbers)

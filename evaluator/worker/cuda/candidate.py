@@ -14,6 +14,7 @@ import torch
 from torch import nn
 
 from archives.evaluation import Status
+from evaluator.values import SIGNAL_BYTES
 from evaluator.wire import decode_value
 from evaluator.worker.cuda.census import take_census
 from evaluator.worker.cuda.driver import Driver
@@ -21,6 +22,7 @@ from evaluator.worker.cuda.legs import Leg
 from evaluator.worker.cuda.rehearsal import compile_errors, rehearsing
 from evaluator.worker.cuda.rooms import set_bytes
 from evaluator.worker.cuda.shipping import Handles, describe_outputs
+from evaluator.worker.cuda.signals import DeviceSignals
 from evaluator.worker.failures import Failure, describe
 from evaluator.worker.legs import tensors_of
 from evaluator.worker.programs import OpenProgram, Programs, construct, explain, file_of
@@ -37,7 +39,7 @@ class CudaCandidateWorker:
     """Serves the ops of a candidate worker on a GPU.
 
     Args:
-        memory: The shared memory "state".
+        memory: The shared memories "state" and "signals".
         driver: The device.
     """
 
@@ -45,6 +47,7 @@ class CudaCandidateWorker:
         self._memory = memory
         self._driver = driver
         self._leg = Leg(driver)
+        self._signals: DeviceSignals | None = None
         self._programs = Programs()
         self._rooms: dict[str, int] = {}
         self._kept: object = None
@@ -54,7 +57,10 @@ class CudaCandidateWorker:
             "open": self._open,
             "weights": self._weights,
             "call": self._call,
+            "look_up": self._look_up,
             "leg": self._run_leg,
+            "signals": self._take_signals,
+            "queue": self._queue_leg,
             "ship": self._ship,
             "census": self._census,
         }
@@ -68,6 +74,12 @@ class CudaCandidateWorker:
         self._driver.start()
         address, _ = self._driver.attach(request["handle"])
         self._rooms[request["room"]] = address + request["offset"]
+        return {}
+
+    def _take_signals(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Map this process's own page of the signals; the file is out of reach afterwards."""
+        page = self._memory["signals"].keep_part(request["page"] * SIGNAL_BYTES, SIGNAL_BYTES)
+        self._signals = DeviceSignals(self._driver, page)
         return {}
 
     def _open(self, request: dict[str, Any]) -> dict[str, Any]:
@@ -123,18 +135,42 @@ class CudaCandidateWorker:
         for block in blocks:
             block.fill_(_POISON_BYTE)
 
+    def _look_up(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Let the device look up where the memory of a leg is."""
+        self._leg.look_up(self._arguments_of_leg(request)[1])
+        return {}
+
     def _run_leg(self, request: dict[str, Any]) -> dict[str, Any]:
+        program, arguments = self._arguments_of_leg(request)
+        times_ms = self._leg.run(program.model, arguments)
+        outputs = [describe_outputs(self._driver, one, self._handles) for one in self._leg.outputs]
+        return {"times_ms": times_ms, "calls": outputs}
+
+    def _queue_leg(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Queue a sealed leg; the reply is there before the device has begun."""
+        if self._signals is None:
+            raise Failure(Status.RUNTIME_ERROR, "no_signals", "the process has no signals")
+        if not request["numbers"]:
+            # Before any candidate's code is loaded: what a leg takes beside its calls. One short
+            # kernel lets the device turn to this process, as calls do.
+            word = torch.zeros(1, device=self._driver.device)
+            self._leg.queue(word.zero_, ((),), self._signals, request["ticket"])
+            return {"calls": []}
+        program, arguments = self._arguments_of_leg(request)
+        self._leg.look_up(arguments)
+        self._leg.queue(program.model, arguments, self._signals, request["ticket"])
+        outputs = [describe_outputs(self._driver, one, self._handles) for one in self._leg.outputs]
+        return {"calls": outputs}
+
+    def _arguments_of_leg(self, request: dict[str, Any]) -> tuple[OpenProgram, list[list[object]]]:
         program = self._programs.of(request)
         self._kept = None
         if program.keeper is not None:
             program.keeper.put_back()
-        arguments = [
+        return program, [
             self._inputs(program, request["room"], place, numbers)
             for place, numbers in enumerate(request["numbers"])
         ]
-        times_ms = self._leg.run(program.model, arguments)
-        outputs = [describe_outputs(self._driver, one, self._handles) for one in self._leg.outputs]
-        return {"times_ms": times_ms, "calls": outputs}
 
     def _ship(self, request: dict[str, Any]) -> dict[str, Any]:
         """Copy a kept output to memory of this process's own, row after row."""

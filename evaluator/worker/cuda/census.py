@@ -2,7 +2,8 @@
 
 Counted apart from every timing, with torch's profiler, in a pass of its own. A kernel is a
 library's where its name is one of torch's or of NVIDIA's libraries; all others are the
-candidate's own. What Triton compiled tells registers, shared memory and matrix instructions.
+candidate's own. The profiler tells registers, shared memory and grids; what Triton compiled tells
+matrix instructions.
 
 Covered: honest programs, whose facts are descriptors and shown to people. Not covered: a program
 that lies about itself in its own process; no verdict rests on this.
@@ -14,6 +15,7 @@ import json
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -41,11 +43,15 @@ class Launch:
         name: Its name, demangled.
         us: Time on the device.
         blocks: Programs (thread blocks) in its grid; 0 where unknown.
+        registers: Registers of a thread; 0 where unknown.
+        shared_bytes: Shared memory of a program.
     """
 
     name: str
     us: float
     blocks: int = 0
+    registers: int = 0
+    shared_bytes: int = 0
 
 
 def is_library(name: str, own_names: frozenset[str] = frozenset()) -> bool:
@@ -105,18 +111,30 @@ def facts_of(
         "own_kernel_share": share,
         "reuse": _reuse(share, main, compiled),
         "work": work,
+        **({} if main is None else _resources(main)),
     }
+
+
+def _resources(main: Launch) -> dict[str, int]:
+    """What a program of the longest kernel takes, and how many there are, as far as is known."""
+    if not main.registers:
+        return {}
+    found = {"registers": main.registers, "shared_bytes": main.shared_bytes}
+    return found | ({"programs": main.blocks} if main.blocks else {})
 
 
 def _reuse(share: float, main: Launch | None, compiled: dict[str, dict[str, Any]]) -> Reuse | None:
     if 1 - share >= _LIBRARY_SHARE:
         return Reuse.LIBRARY
-    facts = compiled.get(main.name) if main is not None else None
-    if facts is None:
+    if main is None:
         return None
-    if facts["tensor_core"]:
+    facts = compiled.get(main.name)
+    if facts is None and not main.registers:
+        return None
+    if facts is not None and facts["tensor_core"]:
         return Reuse.LIBRARY
-    return Reuse.CACHE if facts["shared"] else Reuse.REGISTERS
+    shared = main.shared_bytes if facts is None else facts["shared"]
+    return Reuse.CACHE if shared else Reuse.REGISTERS
 
 
 def _profile(model: Callable[..., Any], arguments: Sequence[object], calls: int) -> list[Launch]:
@@ -135,10 +153,14 @@ def _profile(model: Callable[..., Any], arguments: Sequence[object], calls: int)
 
 
 def _launch(event: dict[str, Any]) -> Launch:
-    blocks = 1
-    for size in event.get("args", {}).get("grid", (0,)):
-        blocks *= int(size)
-    return Launch(name=str(event["name"]), us=float(event.get("dur", 0.0)), blocks=blocks)
+    told = event.get("args", {})
+    return Launch(
+        name=str(event["name"]),
+        us=float(event.get("dur", 0.0)),
+        blocks=prod(int(size) for size in told.get("grid", (0,))),
+        registers=int(told.get("registers per thread", 0)),
+        shared_bytes=int(told.get("shared memory", 0)),
+    )
 
 
 def _compiled(folders: Sequence[str]) -> dict[str, dict[str, Any]]:

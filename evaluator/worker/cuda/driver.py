@@ -92,6 +92,18 @@ class Driver(Protocol):
         """Give back memory that this process keeps but does not use."""
         ...
 
+    def register(self, address: int, num_bytes: int) -> int:
+        """Let the device reach pages of this process's memory; return their address there."""
+        ...
+
+    def queue_wait(self, address: int, value: int) -> None:
+        """Let the current stream wait until a 32-bit word of registered memory has a value."""
+        ...
+
+    def queue_write(self, address: int, value: int) -> None:
+        """Let the current stream write a 32-bit word of registered memory, all before it done."""
+        ...
+
 
 class GpuDriver:
     """An NVIDIA GPU: the first one that this process sees."""
@@ -174,6 +186,34 @@ class GpuDriver:
         """Empty torch's cache; see `Driver.trim`."""
         torch.cuda.empty_cache()
 
+    def register(self, address: int, num_bytes: int) -> int:
+        """Pin and map pages; see `Driver.register`."""
+        code = self._library.cuMemHostRegister_v2(
+            ctypes.c_void_p(address), ctypes.c_size_t(num_bytes), _MAPPED
+        )
+        _check(code, "registering memory")
+        found = ctypes.c_uint64()
+        code = self._library.cuMemHostGetDevicePointer_v2(
+            ctypes.byref(found), ctypes.c_void_p(address), 0
+        )
+        _check(code, "mapping registered memory")
+        return int(found.value)
+
+    def queue_wait(self, address: int, value: int) -> None:
+        """Queue a wait; see `Driver.queue_wait`."""
+        self._queue("cuStreamWaitValue32_v2", address, value, _EQUAL)
+
+    def queue_write(self, address: int, value: int) -> None:
+        """Queue a write; see `Driver.queue_write`."""
+        self._queue("cuStreamWriteValue32_v2", address, value, 0)
+
+    def _queue(self, name: str, address: int, value: int, flags: int) -> None:
+        stream = torch.cuda.current_stream().cuda_stream
+        code = getattr(self._library, name)(
+            ctypes.c_void_p(stream), ctypes.c_uint64(address), ctypes.c_uint32(value), flags
+        )
+        _check(code, name)
+
     def _extent(self, address: int) -> tuple[int, int]:
         """Return where the allocation around an address begins, and its bytes."""
         base, size = ctypes.c_uint64(), ctypes.c_size_t()
@@ -192,6 +232,8 @@ class GpuDriver:
 
 _OUT_OF_MEMORY = 2
 _BUFFER_ID = 7
+_MAPPED, _EQUAL = 2, 1
+"""CU_MEMHOSTREGISTER_DEVICEMAP and CU_STREAM_WAIT_VALUE_EQ."""
 
 
 class _Handle(ctypes.Structure):

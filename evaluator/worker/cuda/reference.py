@@ -7,9 +7,8 @@ are compared with what they were made from. Of candidates' outputs, figures leav
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -17,44 +16,27 @@ import torch
 from archives.evaluation import Status
 from evaluator.values import DEVICE_ALIGNMENT_BYTES
 from evaluator.wire import encode_value, layout
-from evaluator.worker.cuda.comparison import Deviation, finite_mean, measure, ties_of
+from evaluator.worker.cuda.check_sets import CheckSets, tensors_in
 from evaluator.worker.cuda.driver import Driver
 from evaluator.worker.cuda.legs import Leg
 from evaluator.worker.cuda.rooms import Room, unchanged
+from evaluator.worker.cuda.sealed import SealedLegs, piece_of
 from evaluator.worker.cuda.shipping import Handles, attached, describe_outputs
-from evaluator.worker.cuda.timed_sets import TimedSets, dense
+from evaluator.worker.cuda.timed_sets import TimedSets
 from evaluator.worker.failures import Failure, describe
 from evaluator.worker.opened import PROBLEM_FILE, OpenedProblem, open_problem
 from evaluator.worker.serve import Handler
 from evaluator.worker.state import publish_state
 from evaluator.worker.tensors import Memory
-from evaluator.worker.variants import vary
 
 __all__ = ["CudaReferenceWorker"]
-
-
-@dataclass(slots=True, kw_only=True)
-class _CheckSet:
-    """One input set with what it should give.
-
-    Attributes:
-        inputs: Its values.
-        exact: The outputs in float64; integers as they are.
-        own: The outputs in the problem's own precision.
-        known: How far `own` is from `exact`.
-    """
-
-    inputs: list[object]
-    exact: list[torch.Tensor] = field(default_factory=list)
-    own: list[torch.Tensor] = field(default_factory=list)
-    known: list[Deviation] = field(default_factory=list)
 
 
 class CudaReferenceWorker:
     """Serves the ops of a reference worker on a GPU.
 
     Args:
-        memory: The shared memory "state".
+        memory: The shared memories "state" and "signals".
         driver: The device.
     """
 
@@ -62,9 +44,9 @@ class CudaReferenceWorker:
         self._memory = memory
         self._driver = driver
         self._leg = Leg(driver)
+        self._sealed = SealedLegs(driver, memory["signals"], self._leg)
         self._opened: OpenedProblem | None = None
-        self._pointers: dict[int, tuple[int, int]] = {}
-        self._sets: dict[int, _CheckSet] = {}
+        self._checks: CheckSets | None = None
         self._timed: TimedSets | None = None
         self._rooms: dict[int, Room] = {}
         self._handles: Handles = {}
@@ -82,7 +64,11 @@ class CudaReferenceWorker:
             "stock": self._stock,
             "mix": self._mix,
             "mixed": self._mixed,
+            "look_up": self._look_up,
             "leg": self._run_leg,
+            "copy_rate": self._copy_rate,
+            "sealed_leg": self._sealed_leg,
+            "release": self._release,
             "compare_timed": self._compare_timed,
             "trim": self._trim,
             "rest": self._rest,
@@ -103,10 +89,11 @@ class CudaReferenceWorker:
         )
         self._opened = opened
         self._timed = TimedSets(self._driver, opened)
-        self._pointers = {
+        pointers = {
             output: (number, dimension)
             for output, number, dimension in request.get("pointers") or ()
         }
+        self._checks = CheckSets(self._driver, opened, pointers)
         inputs = [spec.to_json() for spec in opened.inputs]
         numbers = _numbers(opened.sample(request["seed"]))
         self._driver.trim()
@@ -119,58 +106,17 @@ class CudaReferenceWorker:
         return {}
 
     def _draw(self, request: dict[str, Any]) -> dict[str, Any]:
-        opened = self._problem()
-        # The set that was there before makes room first.
-        self._sets.pop(request["number"], None)
-        values = opened.sample(request["seed"])
-        generator = torch.Generator(opened.device).manual_seed(request["seed"])
-        varied = [
-            vary(value, domain, request["variant"], generator)
-            for value, domain in zip(values, opened.domains, strict=True)
-        ]
-        inputs = [dense(value) for value, _ in varied]
-        self._sets[request["number"]] = _CheckSet(inputs=inputs)
-        return {"applied": any(applied for _, applied in varied)}
+        applied = self._check_sets().draw(request["number"], request["seed"], request["variant"])
+        return {"applied": applied}
 
     def _expect(self, request: dict[str, Any]) -> dict[str, Any]:
         """Compute what a set should give, before any candidate has seen it."""
-        opened = self._problem()
-        one = self._sets[request["number"]]
-        one.own = _tensors(opened.forward(one.inputs))
-        widened = opened.in_float64(one.inputs)
-        exact = None if widened is None else _tensors(widened)
-        # Integers are as they are; a model that cannot run in float64 is its own measure.
-        one.exact = [
-            (own if not own.is_floating_point() else wide.double()).contiguous()
-            for own, wide in zip(one.own, exact or one.own, strict=True)
-        ]
-        one.known = [measure(own, wide, own) for own, wide in zip(one.own, one.exact, strict=True)]
-        del exact, widened
-        self._driver.trim()
-        return {
-            "float64": not opened.exact_fails,
-            "deviations": [known.to_json() for known in one.known],
-            "means": [encode_value(finite_mean(exact)) for exact in one.exact],
-        }
+        return self._check_sets().expect(request["number"])
 
     def _nulls(self, request: dict[str, Any]) -> dict[str, Any]:
         """Measure what would come close on a set without computing anything."""
-        one = self._sets[request["number"]]
-        found = []
-        for output, (constants, enough) in enumerate(
-            zip(request["constants"], request["enough"], strict=True)
-        ):
-            own = one.own[output]
-            null: dict[str, object] = {}
-            for name, value in (("zeros", 0.0), *((f"constant{n}", c) for n, c in constants)):
-                got = torch.full((), value, device=own.device).to(own.dtype)
-                null[name] = self._deviation(one, output, got, enough).to_json()
-            for number, value in enumerate(one.inputs):
-                if isinstance(value, torch.Tensor) and _alike(value, own):
-                    deviation = self._deviation(one, output, value, enough)
-                    null[f"input{number}"] = deviation.to_json()
-            found.append(null)
-        return {"found": found}
+        number, constants = request["number"], request["constants"]
+        return {"found": self._check_sets().nulls(number, constants, request["enough"])}
 
     def _room(self, request: dict[str, Any]) -> dict[str, Any]:
         """Allocate memory for some input sets that a candidate is to be given."""
@@ -188,28 +134,23 @@ class CudaReferenceWorker:
 
     def _show(self, request: dict[str, Any]) -> dict[str, Any]:
         """Copy a check set into the first place of a room."""
-        inputs = self._sets[request["number"]].inputs
+        inputs = self._check_sets().inputs(request["number"])
         self._rooms[request["room"]].write(0, inputs)
         self._driver.synchronize()
         return {"numbers": _numbers(inputs)}
 
     def _shown(self, request: dict[str, Any]) -> dict[str, Any]:
         """Tell whether the first place of a room is what was copied there."""
-        inputs = self._sets[request["number"]].inputs
+        inputs = self._check_sets().inputs(request["number"])
         return {"unchanged": unchanged(self._rooms[request["room"]].pairs(0, inputs))}
 
     def _compare(self, request: dict[str, Any]) -> dict[str, Any]:
         """Measure a candidate's outputs on a check set."""
-        one = self._sets[request["number"]]
         try:
             with attached(self._driver, request["outputs"]) as outputs:
-                deviations = [
-                    self._deviation(one, output, got).to_json()
-                    for output, got in enumerate(outputs)
-                ]
+                return {"deviations": self._check_sets().deviations(request["number"], outputs)}
         except Failure as failure:
             return {"deviations": None, "log": failure.log}
-        return {"deviations": deviations}
 
     def _stock(self, request: dict[str, Any]) -> dict[str, Any]:
         self._timed_sets().stock(request["seed"], request["sets"])
@@ -221,7 +162,7 @@ class CudaReferenceWorker:
         if not timed.mixed:
             # Nothing else has room where one set takes most of it.
             self._leg.clear()
-            self._sets.clear()
+            self._check_sets().clear()
         sets = timed.fill(request["calls"], request["seed"])
         if request.get("room") is not None:
             for place, values in enumerate(sets):
@@ -236,6 +177,11 @@ class CudaReferenceWorker:
         pairs = [pair for place, values in enumerate(sets) for pair in room.pairs(place, values)]
         return {"unchanged": unchanged(pairs)}
 
+    def _look_up(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Let the device look up where the memory of a leg is."""
+        self._leg.look_up(self._timed_sets().first(request["calls"]))
+        return {}
+
     def _run_leg(self, request: dict[str, Any]) -> dict[str, Any]:
         opened = self._problem()
         opened.keeper.put_back()
@@ -247,19 +193,62 @@ class CudaReferenceWorker:
         ]
         return {"times_ms": times_ms, "calls": described}
 
-    def _compare_timed(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Measure a candidate's outputs of a timed call against the reference's."""
-        owns = _tensors(self._leg.output(request["call"]))
-        inputs = self._timed_sets().first(request["call"] + 1)[-1]
+    def _copy_rate(self, request: dict[str, Any]) -> dict[str, Any]:
+        del request
+        return {"ms_per_byte": self._sealed.copy_ms_per_byte()}
+
+    def _sealed_leg(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Time a sealed leg of the reference on the timed sets; without calls, what is beside."""
+        opened = self._problem()
+        opened.keeper.put_back()
+        calls = request["calls"]
+        sets = self._timed_sets().first(calls) if calls else ()
+        limits = (request["patience_s"], request["limit_s"])
+        wall_ms = self._sealed.own(opened.model, sets, request["ticket"], *limits)
+        return {"wall_ms": wall_ms}
+
+    def _release(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Give a candidate's queued leg its inputs, let it go, and time it."""
+        call, at, calls = request["call"], request["at"], request["calls"]
+        pieces: list[torch.Tensor] = []
+        scratch = torch.empty(1 << 20, dtype=torch.uint8, device=self._driver.device)
+
+        def write_inputs() -> None:
+            if calls:
+                self._timed_sets().copy_to(self._rooms[request["room"]], calls)
+
         try:
             with attached(self._driver, request["outputs"]) as outputs:
-                deviations = [
-                    measure(got, own, own, tied=self._ties(own, output, inputs)).to_json()
-                    for output, (got, own) in enumerate(zip(outputs, owns, strict=True))
-                ]
+                found = self._sealed.release(
+                    request["page"],
+                    request["ticket"],
+                    request["limit_s"],
+                    write_inputs,
+                    lambda: pieces.extend(
+                        piece_of(one, at).clone() for one in (outputs or [scratch])
+                    ),
+                )
         except Failure as failure:
             return {"deviations": None, "log": failure.log}
-        return {"deviations": deviations}
+        times = {"copy_ms": found.copy_ms, "wall_ms": found.wall_ms, "late_ms": found.late_ms}
+        if not request["outputs"] or found.wall_ms is None:
+            return {**times, "deviations": []}
+        return {**times, "deviations": self._deviations_of_timed(call, pieces, at)}
+
+    def _compare_timed(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Measure a candidate's outputs of a timed call against the reference's."""
+        try:
+            with attached(self._driver, request["outputs"]) as outputs:
+                return {"deviations": self._deviations_of_timed(request["call"], outputs)}
+        except Failure as failure:
+            return {"deviations": None, "log": failure.log}
+
+    def _deviations_of_timed(
+        self, call: int, outputs: Sequence[torch.Tensor], at: float | None = None
+    ) -> list[object]:
+        owns = tensors_in(self._leg.output(call))
+        inputs = self._timed_sets().first(call + 1)[-1]
+        return self._check_sets().deviations_from(owns, outputs, inputs, at)
 
     def _trim(self, request: dict[str, Any]) -> dict[str, Any]:
         """Give cached memory back: outputs of legs then get memory as a candidate's get it."""
@@ -272,25 +261,15 @@ class CudaReferenceWorker:
         """Give back everything but the model."""
         del request
         self._leg.clear()
-        self._sets.clear()
+        self._check_sets().clear()
         self._timed_sets().release()
         self._driver.trim()
         return {}
 
-    def _deviation(
-        self, one: _CheckSet, output: int, got: torch.Tensor, enough: float = math.inf
-    ) -> Deviation:
-        exact, own = one.exact[output], one.own[output]
-        tied = self._ties(exact, output, one.inputs)
-        return measure(got, exact, own, known=one.known[output], tied=tied, enough=enough)
-
-    def _ties(self, exact: torch.Tensor, output: int, inputs: Sequence[object]) -> Any:  # noqa: ANN401
-        if output not in self._pointers:
-            return None
-        number, dimension = self._pointers[output]
-        source = inputs[number]
-        assert isinstance(source, torch.Tensor)
-        return ties_of(exact, source, dimension)
+    def _check_sets(self) -> CheckSets:
+        if self._checks is None:
+            raise Failure(Status.RUNTIME_ERROR, "not_open", "no problem is open")
+        return self._checks
 
     def _timed_sets(self) -> TimedSets:
         if self._timed is None:
@@ -301,15 +280,6 @@ class CudaReferenceWorker:
         if self._opened is None:
             raise Failure(Status.RUNTIME_ERROR, "not_open", "no problem is open")
         return self._opened
-
-
-def _tensors(outputs: object) -> list[torch.Tensor]:
-    items = outputs if isinstance(outputs, tuple | list) else [outputs]
-    return [item.contiguous() for item in items if isinstance(item, torch.Tensor)]
-
-
-def _alike(value: torch.Tensor, own: torch.Tensor) -> bool:
-    return value.shape == own.shape and value.dtype == own.dtype
 
 
 def _numbers(values: Sequence[object]) -> list[object]:

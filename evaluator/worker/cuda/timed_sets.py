@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 
 from evaluator.worker.cuda.driver import Driver
-from evaluator.worker.cuda.rooms import Room
+from evaluator.worker.cuda.rooms import Room, set_bytes
 from evaluator.worker.opened import OpenedProblem
 from evaluator.worker.stock import Reservoir
 
@@ -64,6 +64,12 @@ class TimedSets:
     def first(self, calls: int) -> Sequence[list[object]]:
         """Return that many sets as they were filled last."""
         return self._sets[:calls]
+
+    def copy_to(self, room: Room, calls: int) -> int:
+        """Copy that many sets as they were filled last; return the bytes."""
+        assert self._room is not None, "sets are filled before they are copied"
+        room.copy_from(self._room, calls)
+        return calls * set_bytes(self._opened.inputs)
 
     def release(self) -> None:
         """Free the room; the stock stays."""

@@ -1,0 +1,31 @@
+"""A verdict by KernelBench's rules, for comparison with published numbers alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["KernelBenchVerdict"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelBenchVerdict:
+    """What KernelBench would say of a candidate. Its process may have made it up.
+
+    Attributes:
+        correct: Right within KernelBench's tolerance in each of its trials.
+        log: Why not.
+        kernel_ms: Mean time of a call of the candidate, in ms; None where it is wrong.
+        reference_ms: The same of the reference.
+    """
+
+    correct: bool
+    log: str = ""
+    kernel_ms: float | None = None
+    reference_ms: float | None = None
+
+    @property
+    def speedup(self) -> float | None:
+        """Mean time of the reference over that of the candidate."""
+        if self.kernel_ms is None or self.reference_ms is None:
+            return None
+        return self.reference_ms / self.kernel_ms

@@ -1,0 +1,229 @@
+"""The clock that nobody can forge: sealed legs, seen by the reference's process.
+
+A candidate queues its calls behind a wait before their inputs exist. The reference's process then
+writes the inputs, ends the wait, and sees when the device is done. A piece of the output of a call
+chosen at random is copied there and then. What this clock says is what so many right outputs took,
+on cold caches, and an interpreter that is slow to launch does not lengthen it.
+
+The number of an evaluation is still what events say, for both sides; a candidate's count as far as
+this clock allows.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from statistics import median
+
+from archives.evaluation import Status
+from evaluator.referee.cuda.candidate import CHECK_ROOM, TIMED_ROOM, CudaCandidate
+from evaluator.referee.cuda.clocks import SealBases, SealedLeg
+from evaluator.referee.cuda.reference import Numbers, Released
+from evaluator.referee.cuda.session import CudaSession
+from evaluator.referee.cuda.timed_outputs import TimedOutputs
+from evaluator.referee.failure import CandidateFailed, host_noisy
+from evaluator.referee.timing import MAX_LEG_MS
+
+__all__ = ["SealedClock", "measure_bases", "timed_room"]
+
+_LOG = logging.getLogger(__name__)
+
+BASE_LEGS = 7
+SEALED_MS = 1.0
+"""Time of the calls of a leg that is aimed at: what it takes beside them is unsure by 5 us."""
+SEALED_BYTES = 256 << 20
+"""Inputs of a leg: writing more makes the device forget where the candidate's memory is."""
+PATIENCE_S = 0.3
+OWN_PATIENCE_S = 2.0
+"""Queueing takes 10 us a launch: who takes longer waits for the device, or has filled its queue."""
+SLOW_COPY = 1.25
+SLOW_COPY_MS = 0.1
+"""A slower copy was not alone on the device: work went on before its inputs were there."""
+
+_PLACES = 1 << 20
+
+
+def measure_bases(session: CudaSession, trial: CudaCandidate) -> SealBases | None:
+    """Measure what sealed legs take beside their calls; under the timing gate.
+
+    Args:
+        session: The problem; its reference was timed.
+        trial: A process in which no candidate's code was loaded. It is given the reference's.
+
+    Returns:
+        None where the device or the reference cannot be queued.
+    """
+    bases = session.seal_bases = _beside(session, trial)
+    if bases is None:
+        return None
+    # The number of a leg is another one where legs can be sealed.
+    session.settle()
+    excess_ms = _excess_ms(session, trial, bases)
+    if excess_ms is None:
+        session.seal_bases = None
+        session.settle()
+        return None
+    return replace(bases, excess_ms=max(0.0, excess_ms))
+
+
+def _excess_ms(session: CudaSession, trial: CudaCandidate, bases: SealBases) -> float | None:
+    """How much longer the reference's calls take, sealed; None where they cannot be."""
+    try:
+        trial.open(0, f"{session.problem.source}\n\nModelNew = Model\n")
+        if session.has_state:
+            with session.weights_lock:
+                trial.load_weights(0)
+        room_name = timed_room(session)
+        room = trial.give_room(room_name, session.memory.num_timed)
+        clock = SealedClock(session, trial, room_name, TimedOutputs(session, trial, room))
+        clock.legs(0, session.alone_ms, bases, 1)
+        legs = clock.legs(0, session.alone_ms, bases, BASE_LEGS)
+    except CandidateFailed as failure:
+        _LOG.warning(
+            "problem %s: no leg of its reference can be sealed (%s); the wall has to do",
+            session.problem.label,
+            failure.reason,
+        )
+        return None
+    if not all(leg.queued for leg in legs):
+        return None
+    return median(leg.call_ms for leg in legs) - session.alone_ms
+
+
+def timed_room(session: CudaSession) -> str:
+    """Return the name of the room for timed sets: where there is one set, that of check sets."""
+    return CHECK_ROOM if session.memory.in_turn else TIMED_ROOM
+
+
+def _beside(session: CudaSession, trial: CudaCandidate) -> SealBases | None:
+    """What legs without calls take; None where there are none."""
+    reference, limit_s = session.reference, session.limit_s(1)
+    own_ms = reference.sealed_leg(0, OWN_PATIENCE_S, limit_s)
+    session.mix(1, None)
+    if own_ms is None or reference.sealed_leg(1, OWN_PATIENCE_S, limit_s) is None:
+        return None
+    seen: list[Released] = []
+    for _ in range(BASE_LEGS):
+        ticket = reference.ticket()
+        queued = trial.queue(0, "", (), ticket, PATIENCE_S)
+        released = reference.release(trial.page, ticket, limit_s)
+        if queued is None or released.wall_ms is None:
+            return None
+        seen.append(released)
+    return SealBases(
+        leg_ms=median(one.wall_ms for one in seen if one.wall_ms is not None),
+        late_ms=median(one.late_ms for one in seen),
+        flush_ms=median(one.copy_ms for one in seen),
+        copy_ms_per_byte=reference.copy_ms_per_byte(),
+    )
+
+
+class SealedClock:
+    """Times sealed legs of one candidate.
+
+    Args:
+        session: The problem.
+        candidate: A process that has opened what is to be timed.
+        room_name: Name of the room that its inputs are written to.
+        outputs: Judges what its calls returned.
+    """
+
+    def __init__(
+        self,
+        session: CudaSession,
+        candidate: CudaCandidate,
+        room_name: str,
+        outputs: TimedOutputs,
+    ) -> None:
+        self._session = session
+        self._candidate = candidate
+        self._room_name = room_name
+        self._room = candidate.give_room(room_name, session.memory.num_timed)
+        self._outputs = outputs
+
+    def legs(self, index: int, latency_ms: float, bases: SealBases, count: int) -> list[SealedLeg]:
+        """Time some sealed legs.
+
+        Args:
+            index: Number of the configuration.
+            latency_ms: Time of one of its calls.
+            bases: What legs take beside their calls.
+            count: How many legs.
+
+        Raises:
+            CandidateFailed: An output was wrong or late, the leg never ended, or the device was
+                not free to write inputs at its usual pace.
+        """
+        memory = self._session.memory
+        fast_ms, slow_ms = sorted((latency_ms, self._session.alone_ms))
+        wanted = min(math.ceil(SEALED_MS / fast_ms), math.ceil(MAX_LEG_MS / slow_ms))
+        most = min(self._session.most_sealed_calls or memory.num_timed, memory.num_timed)
+        calls = max(1, min(wanted, most, SEALED_BYTES // memory.set_bytes))
+        found: list[SealedLeg] = []
+        delays_ms: list[float] = []
+        while len(found) < count:
+            numbers = self._session.mix(calls, None)
+            self._let_reference_run(calls)
+            leg, copy_ms = self._leg(index, numbers, bases)
+            found.append(leg)
+            usual_ms = bases.flush_ms + calls * memory.set_bytes * bases.copy_ms_per_byte
+            delays_ms.append(copy_ms - SLOW_COPY * usual_ms)
+            if not leg.queued:
+                if calls == 1 or len(found) > 1:
+                    break
+                # Its launches may have filled the queue: fewer of them fit.
+                calls = _fewer(calls)
+        if median(delays_ms) > SLOW_COPY_MS:
+            raise host_noisy("the device was busy while inputs were written")
+        return found
+
+    def _let_reference_run(self, calls: int) -> None:
+        """Let the reference give its outputs; where so many calls cannot be queued, note it."""
+        session = self._session
+        limit_s = session.limit_s(calls)
+        if session.reference.sealed_leg(calls, OWN_PATIENCE_S, limit_s) is None:
+            session.most_sealed_calls = _fewer(calls)
+
+    def _leg(
+        self, index: int, numbers: Sequence[Numbers], bases: SealBases
+    ) -> tuple[SealedLeg, float]:
+        """A candidate's leg on the inputs mixed last, and the ms in which they were written."""
+        session, candidate, calls = self._session, self._candidate, len(numbers)
+        limit_s = session.limit_s(calls)
+        call = session.choose(calls)
+        ticket = session.reference.ticket()
+        queued = candidate.queue(index, self._room_name, numbers, ticket, PATIENCE_S)
+        looked_at = queued is not None and self._outputs.formed(queued[call])
+        released = session.reference.release(
+            candidate.page,
+            ticket,
+            limit_s,
+            room=self._room,
+            calls=calls,
+            call=call,
+            at=session.choose(_PLACES) / _PLACES,
+            outputs=queued[call].exported if queued is not None and looked_at else (),
+        )
+        if released.wall_ms is None:
+            if queued is None and candidate.answered:
+                candidate.queued()
+            candidate.end()
+            log = f"the device was not done with {calls} calls after {limit_s:.0f} s: it may hang."
+            raise CandidateFailed(Status.TIMEOUT, "timeout_in_leg", log)
+        returned = candidate.queued() if queued is None else queued
+        candidate.stop()
+        seen = released.deviations if looked_at else None
+        self._outputs.require_right(returned[call], call, calls, seen)
+        late_ms = max(0.0, released.late_ms - bases.late_ms) if looked_at else 0.0
+        leg = SealedLeg(
+            call_ms=max(released.wall_ms + late_ms - bases.leg_ms, 0.0) / calls,
+            calls=calls,
+            queued=queued is not None,
+        )
+        return leg, released.copy_ms
+
+
+def _fewer(calls: int) -> int:
+    return max(1, calls // 4)

@@ -1,0 +1,156 @@
+"""No candidate is faster than light: what a device does not allow is no verdict.
+
+Covered: times below what a GPU's datasheet allows for the bytes of a problem, or for one launch;
+times on a CPU below what its cores can load and store, what its memory was measured to deliver
+beyond its caches, or one call of a function. Not covered: see `ceiling`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from threading import Lock
+
+from archives.evaluation import DeviceFingerprint, Status
+from archives.rates import Rates
+from evaluator.referee.ceiling import corrected, hold_against_light
+from evaluator.referee.failure import CandidateFailed
+from evaluator.referee.hardware import Device
+from evaluator.referee.roofline import Light, Work, light, work_of
+from evaluator.referee.timing import Ratio
+from problems.graph import OperatorGraph
+from problems.problem import Problem
+
+__all__ = ["Limits", "cache_bytes", "cpu_limits"]
+
+_FASTEST_CLOCK_GHZ = 6.5
+_PORTS = 3
+"""Two loads and a store of a whole register in each cycle: more than any core does today."""
+_WIDEST_BITS = 512
+_CALL_FLOOR_MS = 0.0002
+"""No Python method is called and returns in less."""
+_SHARED_HOST_SLACK = 0.5
+"""What a shared host delivers varies: its neighbours may have been busy when it was calibrated."""
+_ABOVE_MEASURED = 1.1
+_UNSEEN_CACHE = 4.0
+"""A virtual machine may see a part of the cache that it uses."""
+
+
+class Limits:
+    """What one device allows for problems, each computed once. Usable from several threads."""
+
+    def __init__(
+        self,
+        device: Device | None,
+        settle: Callable[[Device, Rates], Device] = corrected,
+    ) -> None:
+        """Take a device as its datasheet says.
+
+        Args:
+            device: Its row; None: nothing is held against anything.
+            settle: What becomes of the row once the device's rates are known.
+        """
+        self._device = device
+        self._settle = settle
+        self._rates: Rates | None = None
+        self._lights: dict[str, Light] = {}
+        self._lock = Lock()
+
+    def calibrate(self, rates: Rates | None) -> None:
+        """Take note of what the device was measured to reach; None: it is not known."""
+        with self._lock:
+            self._rates = rates
+            if rates is not None and self._device is not None:
+                self._device = self._settle(self._device, rates)
+            self._lights.clear()
+
+    def require_possible(
+        self, problem: Problem, graph: OperatorGraph | None, ratio: Ratio
+    ) -> float | None:
+        """Fail a candidate whose time no program on this device can reach.
+
+        Args:
+            problem: The problem.
+            graph: Its operator graph; None where it cannot be traced: nothing is known then.
+            ratio: What was measured.
+
+        Returns:
+            The share of the device's ceiling that was reached; None where that is not known.
+
+        Raises:
+            CandidateFailed: `IMPOSSIBLE`, "faster_than_memory", "faster_than_a_launch" or
+                "faster_than_a_call".
+        """
+        if self._device is None or graph is None:
+            return None
+        with self._lock:
+            device, rates = self._device, self._rates
+            bound = self._lights.get(problem.key)
+            if bound is None:
+                work = work_of(graph, problem.domains)
+                bound = self._lights[problem.key] = light(work, device, problem.precision)
+        found = hold_against_light(
+            ratio.latency_ms,
+            bound,
+            device,
+            rates=rates if _leaves_the_cache(bound.work, device) else None,
+            precision=problem.precision,
+            reference_ms=ratio.reference_ms,
+        )
+        if found.is_impossible:
+            raise CandidateFailed(Status.IMPOSSIBLE, found.reason, found.sentence)
+        return found.roofline_share
+
+
+def cpu_limits(cpu: DeviceFingerprint, cached: float | None = None) -> Limits:
+    """Return the limits of a CPU; of its memory nothing is known before it is calibrated.
+
+    Args:
+        cpu: As it is timed.
+        cached: Bytes of its last-level cache; None: what this host tells of it.
+    """
+    width = cpu.vector_bits or _WIDEST_BITS
+    cached = cache_bytes() if cached is None else cached
+    device = Device(
+        name=cpu.name,
+        match=(),
+        bandwidth_gbps=math.inf,
+        port_gbps=max(cpu.threads, 1) * _PORTS * width / 8 * _FASTEST_CLOCK_GHZ,
+        fp32=math.inf,
+        l2_mb=_UNSEEN_CACHE * cached / 1e6,
+        slack=_SHARED_HOST_SLACK,
+        floor_ms=_CALL_FLOOR_MS,
+        warm=True,
+        source="this host",
+    )
+    return Limits(device, settle=_settle_cpu)
+
+
+def cache_bytes(cpus: Path = Path("/sys/devices/system/cpu")) -> float:
+    """Return the size of this host's last-level cache; infinite where it is not known.
+
+    Args:
+        cpus: The kernel's files on processors.
+    """
+    units = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+    sizes = []
+    for path in cpus.glob("cpu0/cache/index*/size"):
+        text = path.read_text().strip()
+        sizes.append(int(text[:-1]) * units[text[-1]] if text[-1] in units else int(text))
+    return max(sizes, default=math.inf)
+
+
+def _settle_cpu(device: Device, rates: Rates) -> Device:
+    fastest = max(rates.read_gbps, rates.write_gbps, rates.copy_gbps)
+    return replace(
+        device,
+        bandwidth_gbps=_ABOVE_MEASURED * fastest,
+        fp32=_ABOVE_MEASURED * rates.fp32,
+    )
+
+
+def _leaves_the_cache(work: Work, device: Device) -> bool:
+    """Tell whether the measured rates, which are those of memory, hold for some work."""
+    return not device.warm or work.bytes > 1e6 * device.l2_mb

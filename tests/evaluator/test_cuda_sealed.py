@@ -1,0 +1,167 @@
+"""Sealed legs from both ends, on a stand-in for the GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from archives.evaluation import Status
+from evaluator.referee.cuda import sealed
+from evaluator.referee.cuda.arena import CudaArena
+from evaluator.referee.cuda.candidate import CHECK_ROOM, TIMED_ROOM, CudaCandidate
+from evaluator.referee.cuda.clocks import SealBases, SealedLeg, shortfall
+from evaluator.referee.cuda.pages import Pages
+from evaluator.referee.cuda.sealed import SealedClock, measure_bases
+from evaluator.referee.cuda.session import CudaSession
+from evaluator.referee.cuda.timed_outputs import TimedOutputs
+from evaluator.referee.failure import CandidateFailed
+from problems.errors import EvaluatorError
+from tests.evaluator.referee_cases import SOFTMAX
+from tests.evaluator.stand_in_gpu import open_arena
+
+HEAD = "import torch\nfrom torch import nn\n\n\nclass ModelNew(nn.Module):"
+LEGS = 3
+NOTHING_BESIDE = SealBases(leg_ms=0.0, late_ms=0.0, flush_ms=0.0, copy_ms_per_byte=1.0)
+
+
+@pytest.fixture(autouse=True)
+def worker_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """What a worker's own process would have; nobody waits long for what is never queued."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("EVOKERNEL_BUILD_DIR", str(tmp_path))
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(sealed, "PATIENCE_S", 0.02)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+def clock_of(
+    arena: CudaArena, session: CudaSession, source: str
+) -> tuple[SealedClock, CudaCandidate]:
+    candidate = arena.process(arena.build_folder(), timed=False)
+    candidate.open(0, source)
+    room = candidate.give_room(TIMED_ROOM, session.memory.num_timed)
+    outputs = TimedOutputs(session, candidate, room)
+    return SealedClock(session, candidate, TIMED_ROOM, outputs), candidate
+
+
+def legs_of(body: str, folder: Path) -> list[SealedLeg]:
+    with open_arena(SOFTMAX, folder) as (arena, session, _):
+        clock, candidate = clock_of(arena, session, HEAD + body)
+        try:
+            return clock.legs(0, 1.0, NOTHING_BESIDE, LEGS)
+        finally:
+            candidate.end()
+
+
+def test_a_leg_sees_its_inputs_only_once_it_is_let_go(tmp_path: Path) -> None:
+    """Its outputs are right, though its inputs came after it was queued."""
+    legs = legs_of("\n    def forward(self, x):\n        return torch.softmax(x, 1)\n", tmp_path)
+    assert all(leg.call_ms > 0 for leg in legs)
+    # The stand-in works at once: it can only begin when it is let go, so that it is not asked on.
+    assert [leg.queued for leg in legs] == [False, False]
+    assert legs[1].calls < legs[0].calls
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "reason"),
+    [
+        (
+            """
+    kept = None
+
+    def forward(self, x):
+        if self.kept is None:
+            self.kept = torch.softmax(x, 1)
+        return self.kept.clone()
+""",
+            Status.WRONG_VALUE,
+            "wrong_when_timed",
+        ),
+        (
+            """
+    def forward(self, x):
+        y = torch.softmax(x, 1)
+        x.add_(1)
+        return y
+""",
+            Status.MUTATED_INPUT,
+            "mutated_input",
+        ),
+        (
+            """
+    def forward(self, x):
+        raise ValueError("no")
+""",
+            Status.RUNTIME_ERROR,
+            "forward_raised",
+        ),
+    ],
+    ids=["replays its output", "writes to its input", "raises"],
+)
+def test_a_candidate_fails_that(body: str, status: Status, reason: str, tmp_path: Path) -> None:
+    with pytest.raises(CandidateFailed) as failure:
+        legs_of(body, tmp_path)
+    assert (failure.value.status, failure.value.reason) == (status, reason), failure.value.log
+
+
+def test_a_device_that_cannot_be_queued_has_no_bases(tmp_path: Path) -> None:
+    with open_arena(SOFTMAX, tmp_path) as (arena, session, _):
+        trial = arena.process(arena.build_folder(), timed=False)
+        assert measure_bases(session, trial) is None
+        trial.end()
+
+
+def test_processes_have_pages_of_their_own_and_give_them_back(tmp_path: Path) -> None:
+    with open_arena(SOFTMAX, tmp_path) as (arena, _, _):
+        first = arena.process(arena.build_folder(), timed=False)
+        second = arena.process(arena.build_folder(), timed=False)
+        pages = {first.page, second.page}
+        assert len(pages) == 2
+        assert 0 not in pages
+        first.end()
+        first.end()
+        third = arena.process(arena.build_folder(), timed=False)
+        assert third.page in pages - {second.page}
+        assert third.check_room.number != second.check_room.number
+        for one in (second, third):
+            one.end()
+    assert CHECK_ROOM != TIMED_ROOM
+
+
+def test_pages_that_are_all_taken_are_an_error() -> None:
+    pages = Pages(3)
+    assert {pages.take(), pages.take()} == {1, 2}
+    with pytest.raises(EvaluatorError, match="evaluate fewer candidates"):
+        pages.take()
+
+
+class TestShortfall:
+    BASES = replace(NOTHING_BESIDE, excess_ms=0.004)
+
+    def legs(self, call_ms: float, calls: int = 64) -> list[SealedLeg]:
+        return [SealedLeg(call_ms=call_ms, calls=calls, queued=True)] * 5
+
+    def test_events_that_say_no_less_agree(self) -> None:
+        assert shortfall(self.legs(0.05), NOTHING_BESIDE, 0.052) == 1.0
+        assert shortfall(self.legs(0.05), NOTHING_BESIDE, 0.049) == 1.0
+
+    def test_events_that_say_less_fall_short_by_so_much(self) -> None:
+        found = shortfall(self.legs(0.1), NOTHING_BESIDE, 0.05)
+        assert found == pytest.approx(2.0, rel=0.01)
+
+    def test_a_forged_tenth_is_seen_of_a_short_kernel(self) -> None:
+        assert shortfall(self.legs(0.02), NOTHING_BESIDE, 0.018) > 1
+
+    def test_what_the_reference_takes_in_excess_a_candidate_may_take(self) -> None:
+        assert shortfall(self.legs(0.054), self.BASES, 0.05) == 1.0
+        assert shortfall(self.legs(0.06), self.BASES, 0.05) > 1
+
+    def test_one_disturbed_leg_does_not_decide(self) -> None:
+        assert shortfall([*self.legs(0.05), *self.legs(9.0)[:1]], NOTHING_BESIDE, 0.05) == 1.0

@@ -1,0 +1,180 @@
+"""Lifting: what Inductor writes for a reference, from a worker's process to a program."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import nullcontext
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from archives.candidate import Candidate
+from archives.evaluation import Status
+from evaluator.evaluator import EvaluationRequest
+from evaluator.referee.lifting import lift
+from evaluator.referee.referee import new_referee
+from evaluator.wire import ChannelClosed
+from operators.lifting.program import write_lifted
+from problems.catalogue import load_level
+from problems.lifted import OPTION_SETS, Argument, Lifted, Output
+from problems.problem import Problem, Scale
+from tests.evaluator.worker_harness import ZygoteHarness
+
+_MODEL = '''
+import torch
+from torch import nn
+
+
+class Model(nn.Module):
+    """A product with a number in it, and a view of it."""
+
+    def __init__(self, size):
+        super().__init__()
+        self.parts = nn.ModuleList([nn.Linear(size, size, bias=False)])
+
+    def forward(self, x, y):
+        product = torch.mm(x, self.parts[0].weight)
+        return product, product.view(-1), y
+
+
+def get_inputs():
+    return [torch.rand(4, 8), torch.rand(3)]
+
+
+def get_init_inputs():
+    return [8]
+'''
+
+
+def _problem(source: str) -> Problem:
+    return Problem(level=0, id=1, name="made", family="custom", scale=Scale.CUSTOM, source=source)
+
+
+def test_a_worker_lifts_and_the_text_runs_alone(zygote: ZygoteHarness) -> None:
+    worker = zygote.spawn("lift")
+    asked: dict[str, Any] = {"source": _MODEL, "precision": "fp32", "device": "cpu"}
+    assert worker.ask("finish")["reason"] == "not_open"
+    worker.demand("open", **asked)
+    assert worker.demand("compile", name="default", options={})["lifted"] is None
+    lifted = Lifted.from_json(worker.demand("finish")["lifted"])
+    assert (lifted.reason, lifted.detail, lifted.several) == ("", "", True)
+    assert Argument(state="self.parts[0].weight") in lifted.arguments
+    assert Argument(input=0) in lifted.arguments
+    assert lifted.outputs[0] == Output(result=0)
+    again = worker.demand("compile", name="again", options={})["lifted"]
+    assert (again["reason"], again["code"]) == ("same_code", "")
+    wrong = worker.demand("compile", name="odd", options={"no_such_option": 1})["lifted"]
+    assert wrong["reason"] == "compile_failed"
+    assert "no_such_option" in wrong["detail"]
+    zygote.kill(worker)
+
+    source = write_lifted(_problem(_MODEL), lifted)
+    program: dict[str, Any] = {"__name__": "lifted"}
+    reference: dict[str, Any] = {"__name__": "reference"}
+    exec(compile(source.replace('DEVICE = "cuda"', 'DEVICE = "cpu"'), "<p>", "exec"), program)
+    exec(compile(_MODEL, "<r>", "exec"), reference)
+    model, candidate = reference["Model"](8), program["ModelNew"](8)
+    candidate.load_state_dict(model.state_dict())
+    inputs = [torch.rand(4, 8), torch.rand(3)]
+    with torch.no_grad():
+        for got, wanted in zip(candidate(*inputs), model(*inputs), strict=True):
+            assert torch.equal(got, wanted)
+        with pytest.raises(ValueError, match="these kernels are for"):
+            candidate(torch.rand(8, 4).T, inputs[1])
+
+
+class _Worker:
+    """Answers as a script says; an exception is raised."""
+
+    def __init__(self, answers: Mapping[str, Any]) -> None:
+        self.answers = answers
+        self.asked: list[str] = []
+        self.ended = False
+
+    def request(self, op: str, timeout_s: float, **fields: Any) -> Any:  # noqa: ANN401
+        name = fields.get("name", self.asked[-1].split()[-1] if self.asked else "")
+        self.asked.append(f"{op} {name}")
+        answer = self.answers.get(f"{op} {name}", self.answers.get(op))
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def end(self) -> None:
+        self.ended = True
+
+
+def _station(workers: list[_Worker], plan: object = "plan") -> Any:  # noqa: ANN401
+    left = iter(workers)
+    return SimpleNamespace(
+        lift_plan=plan,
+        device=SimpleNamespace(kind="cuda"),
+        problem_s=1.0,
+        sharing=nullcontext,
+        lifting=nullcontext,
+        spawner=SimpleNamespace(spawn=lambda _: next(left)),
+    )
+
+
+def _written(name: str) -> dict[str, Any]:
+    return {"ok": True, "lifted": Lifted(options=name, code="x = 1\n", kernels={}).to_json()}
+
+
+def test_what_kills_its_process_costs_one_option_set() -> None:
+    ready = {"open": {"ok": True}, "compile": {"ok": True, "lifted": None}}
+    first = _Worker(
+        {**ready, "finish one": _written("one"), "compile two": ChannelClosed("it is gone")}
+    )
+    second = _Worker({**ready, "finish three": _written("three")})
+    sets: dict[str, dict[str, object]] = {"one": {}, "two": {}, "three": {}}
+    found = lift(_station([first, second]), _problem(_MODEL), None, sets)
+    assert [(one.options, one.reason) for one in found] == [
+        ("one", ""),
+        ("two", "process_failed"),
+        ("three", ""),
+    ]
+    assert found[1].detail == "it is gone"
+    assert first.ended
+    assert second.ended
+
+
+def test_failures_are_results_with_a_reason() -> None:
+    refused = {"ok": False, "reason": "reply_too_large", "log": "a message has 2000000 bytes"}
+    worker = _Worker(
+        {"open": {"ok": True}, "compile": {"ok": True, "lifted": None}, "finish": refused}
+    )
+    (found,) = lift(_station([worker]), _problem(_MODEL), None, {"one": {}})
+    assert (found.reason, found.detail) == ("reply_too_large", "a message has 2000000 bytes")
+    broken = _Worker({"open": {"ok": False, "log": "Traceback\nValueError: no"}})
+    found_all = lift(_station([broken]), _problem(_MODEL), None)
+    assert [one.options for one in found_all] == list(OPTION_SETS)
+    assert {(one.reason, one.detail) for one in found_all} == {("problem_raised", "ValueError: no")}
+    assert lift(_station([], plan=None), _problem(_MODEL), None) == ()
+
+
+_CHOSEN = ("default", "templates", "looped")
+
+
+@pytest.mark.gpu
+def test_programs_lifted_on_a_gpu_pass_the_referee() -> None:
+    """Triton's kernels, a library's, and a model in parts whose buffers the call changes."""
+    referee = new_referee("cuda")
+    try:
+        for number in (1, 23, 33):
+            problem = load_level(1, Scale.SMALL, [number])[0]
+            chosen = [one for one in referee.lift(problem) if one.options in _CHOSEN]
+            assert {one.reason for one in chosen} <= {"", "same_code"}
+            for lifted in [one for one in chosen if one.code]:
+                source = write_lifted(problem, lifted)
+                candidate = Candidate.of(problem.key, source)
+                request = EvaluationRequest(problem=problem, candidate=candidate)
+                evaluation = referee.evaluate(request)
+                # Small problems take microseconds: some are too noisy for a verdict on speed.
+                good = (Status.OK, Status.UNSTABLE)
+                assert evaluation.status in good, f"{problem.label}: {evaluation.log}"
+                own = evaluation.facts.own_kernel_share
+                if own is not None:  # A noisy verdict comes before the census.
+                    assert (own < 0.1) == (number == 1 and lifted.options != "templates")
+    finally:
+        referee.close()

@@ -1,0 +1,87 @@
+"""Open problems: who waits for whom."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import pytest
+
+from evaluator.referee.sessions import Sessions
+from problems.problem import Problem, Scale
+
+
+@dataclass
+class Session:
+    problem: Problem
+    num_bytes: int = 1
+    closed: bool = False
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def problem(number: int) -> Problem:
+    return Problem(
+        level=0,
+        id=number,
+        name="P",
+        family="test",
+        scale=Scale.CUSTOM,
+        source=f"SIZE = {number}",
+    )
+
+
+def test_an_open_problem_is_used_while_another_one_is_being_opened() -> None:
+    slow, opening, go_on = problem(2), threading.Event(), threading.Event()
+
+    def opener(wanted: Problem) -> Session:
+        if wanted.key == slow.key:
+            opening.set()
+            assert go_on.wait(10)
+        return Session(wanted)
+
+    sessions = Sessions(opener, limit_bytes=10)
+    with sessions.borrow(problem(1)) as first, ThreadPoolExecutor(1) as threads:
+
+        def borrow_slow() -> str:
+            with sessions.borrow(slow) as session:
+                return session.problem.key
+
+        later = threads.submit(borrow_slow)
+        assert opening.wait(10)
+        with sessions.borrow(problem(1)) as again:
+            assert again is first
+        assert not later.done()
+        go_on.set()
+        assert later.result(10) == slow.key
+
+
+def test_a_problem_that_cannot_be_opened_does_not_keep_others_from_it() -> None:
+    tries = []
+
+    def opener(wanted: Problem) -> Session:
+        tries.append(wanted.key)
+        if len(tries) == 1:
+            raise OSError("no memory")
+        return Session(wanted)
+
+    sessions = Sessions(opener, limit_bytes=10)
+    with pytest.raises(OSError, match="no memory"), sessions.borrow(problem(1)):
+        pass
+    with sessions.borrow(problem(1)) as session:
+        assert not session.closed
+    assert len(tries) == 2
+
+
+def test_what_nobody_uses_makes_room() -> None:
+    sessions = Sessions(Session, limit_bytes=2)
+    with (
+        sessions.borrow(problem(1)) as first,
+        sessions.borrow(problem(2)),
+        sessions.borrow(problem(3)),
+    ):
+        assert not first.closed
+    with sessions.borrow(problem(4)):
+        assert first.closed

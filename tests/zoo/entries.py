@@ -1,0 +1,105 @@
+"""The zoo's entries: each file says in its head what it is and what must become of it."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from archives.evaluation import Status
+from problems.problem import Problem, Scale
+
+__all__ = [
+    "FOLDER",
+    "HONEST",
+    "KINDS",
+    "LIBRARY",
+    "NO_GAIN",
+    "Entry",
+    "cheats",
+    "honest",
+    "on_gpu",
+    "problem",
+]
+
+FOLDER = Path(__file__).parent
+NO_GAIN = "no gain"
+"""The cheat does not bite: it is as fast as what it computes, and right."""
+LIBRARY = "library"
+"""It is right and may be fast, but counts as a library call: never a sure speedup."""
+HONEST = "honest"
+"""The class of controls: they must pass."""
+KINDS = ("output", "precision", "work", "timing", "evaluator", "memory", "denial")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One candidate of the zoo.
+
+    Attributes:
+        name: Its file, without folder and suffix.
+        doc: What it does, one line.
+        problem: Name of the problem that it is for.
+        kind: Its class: one of `KINDS`, or `HONEST`.
+        verdicts: What it may get: (status, reason), `NO_GAIN` or `LIBRARY`.
+        source: Its text, with what native ones share put in front.
+    """
+
+    name: str
+    doc: str
+    problem: str
+    kind: str
+    verdicts: frozenset[tuple[Status, str] | str]
+    source: str
+
+
+def cheats() -> list[Entry]:
+    """Return the cheats that run on a CPU, by name."""
+    return [_read(path) for path in sorted((FOLDER / "cheats").glob("*.py"))]
+
+
+def honest() -> list[Entry]:
+    """Return the honest controls that run on a CPU, by name."""
+    return [_read(path) for path in sorted((FOLDER / "honest").glob("*.py"))]
+
+
+def on_gpu() -> list[Entry]:
+    """Return what needs a GPU, cheats and controls, by name."""
+    return [_read(path) for path in sorted((FOLDER / "gpu").glob("*.py"))]
+
+
+@cache
+def problem(name: str) -> Problem:
+    """Return a problem of the zoo."""
+    return Problem(
+        level=0,
+        id=1,
+        name=name,
+        family="zoo",
+        scale=Scale.CUSTOM,
+        source=(FOLDER / "problems" / f"{name}.py").read_text(),
+    )
+
+
+def _read(path: Path) -> Entry:
+    text = path.read_text()
+    head = ast.get_docstring(ast.parse(text)) or ""
+    doc, _, rest = head.partition("\n\n")
+    fields = dict(line.split(": ", 1) for line in rest.splitlines() if ": " in line)
+    native = (FOLDER / "native.txt").read_text() if "load(" in text else ""
+    return Entry(
+        name=path.stem,
+        doc=doc,
+        problem=fields["problem"],
+        kind=fields.get("class", HONEST),
+        verdicts=frozenset(_verdict(part) for part in fields["verdict"].split(" | ")),
+        source=native + text,
+    )
+
+
+def _verdict(text: str) -> tuple[Status, str] | str:
+    if text in {NO_GAIN, LIBRARY}:
+        return text
+    status, _, reason = text.partition(" ")
+    return Status(status), reason

@@ -1,0 +1,25 @@
+"""Replays a graph that reads where its first inputs were copied to, once.
+
+problem: softmax
+class: output
+verdict: WRONG_VALUE wrong_value
+"""
+
+import torch
+from torch import nn
+
+
+class ModelNew(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.graph = None
+
+    def forward(self, x):
+        if self.graph is None:
+            self.copy = x.clone()
+            torch.softmax(self.copy, dim=1)
+            self.graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(self.graph):
+                self.out = torch.softmax(self.copy, dim=1)
+        self.graph.replay()
+        return self.out.clone()

@@ -1,0 +1,13 @@
+"""Copies where the reference returns a view.
+
+problem: transpose
+verdict: OK | library
+"""
+
+import torch
+from torch import nn
+
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        return x.t().contiguous()

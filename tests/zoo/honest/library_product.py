@@ -1,0 +1,13 @@
+"""A library's product, used openly.
+
+problem: matmul
+verdict: OK | library
+"""
+
+import torch
+from torch import nn
+
+
+class ModelNew(nn.Module):
+    def forward(self, a, b):
+        return torch.mm(a, b)

@@ -1,0 +1,13 @@
+"""One library call in place of three.
+
+problem: sigmoid
+verdict: OK | library
+"""
+
+import torch
+from torch import nn
+
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        return torch.sigmoid(x)

@@ -1,0 +1,13 @@
+"""A plain class with a method forward.
+
+problem: softmax
+verdict: OK | library
+"""
+
+import torch
+from torch import nn
+
+
+class ModelNew:
+    def __call__(self, x):
+        return torch.softmax(x, dim=1)

@@ -1,0 +1,13 @@
+"""Looks at every element before it takes a short cut.
+
+problem: relu
+verdict: OK | library
+"""
+
+import torch
+from torch import nn
+
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        return x.clone() if float(x.min()) >= 0 else torch.relu(x)

@@ -1,0 +1,13 @@
+"""Returns a view of its input where the reference does.
+
+problem: transpose
+verdict: OK | library
+"""
+
+import torch
+from torch import nn
+
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        return x.permute(1, 0)

@@ -1,0 +1,110 @@
+"""The zoo: cheats that pass a naive checker get their reason codes; honest kernels pass."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from archives.evaluation import Evaluation, Reuse, Rung, Status
+from evaluator.referee.cpu import CpuStation
+from evaluator.referee.deadlines import Deadlines
+from evaluator.referee.referee import Referee
+from tests.zoo.entries import FOLDER, KINDS, LIBRARY, Entry, cheats, honest, on_gpu, problem
+from tests.zoo.entries import HONEST as CONTROL
+from tests.zoo.judging import evaluate, outcome
+
+CHEATS = cheats()
+HONEST = honest()
+GIB = 1 << 30
+NAIVE_SPEEDUP = 1.05
+
+
+@pytest.fixture(scope="module")
+def referee() -> Iterator[Referee]:
+    """One warm referee for all: its problems stay open."""
+    deadlines = Deadlines(build_s=20, call_s=1.5)
+    one = Referee(CpuStation(deadlines=deadlines, candidate_bytes=GIB))
+    one.start()
+    yield one
+    one.close()
+
+
+@pytest.fixture(scope="module")
+def naive(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
+    """What the naive checker says of every cheat."""
+    folder = tmp_path_factory.mktemp("naive")
+    for entry in CHEATS:
+        (folder / f"{entry.name}.py").write_text(entry.source)
+        (folder / f"{entry.name}.ref").write_text(problem(entry.problem).source)
+    environment = {**os.environ, "TMPDIR": str(folder)}
+    environment.pop("EVOKERNEL_BUILD_DIR", None)
+    command = [sys.executable, str(FOLDER / "naive_checker.py"), str(folder)]
+    reply = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+    lines = [json.loads(line) for line in reply.stdout.splitlines() if line.startswith("{")]
+    return {line["candidate"]: line for line in lines}
+
+
+@pytest.mark.parametrize("entry", CHEATS, ids=lambda entry: entry.name)
+def test_a_cheat_passes_the_naive_checker(entry: Entry, naive: dict[str, dict[str, Any]]) -> None:
+    result = naive.get(entry.name)
+    assert result is not None, "the naive checker said nothing: the cheat ended its process"
+    assert result["right"], result
+    assert result["speedup"] >= NAIVE_SPEEDUP, result
+
+
+@pytest.mark.parametrize("entry", CHEATS, ids=lambda entry: entry.name)
+def test_a_cheat_gets_its_reason(entry: Entry, referee: Referee) -> None:
+    verdict = evaluate(referee, entry)
+    if verdict.status is Status.UNSTABLE and not outcome(verdict) & entry.verdicts:
+        pytest.skip(f"this host is too busy to time anything: {verdict.log}")
+    assert outcome(verdict) & entry.verdicts, verdict
+    assert len(verdict.log.encode()) <= Evaluation.MAX_LOG_BYTES
+
+
+@pytest.mark.parametrize("entry", HONEST, ids=lambda entry: entry.name)
+def test_an_honest_kernel_passes(entry: Entry, referee: Referee) -> None:
+    verdict = evaluate(referee, entry)
+    if verdict.status is Status.UNSTABLE:
+        pytest.skip(f"this host is too busy to time anything: {verdict.log}")
+    assert verdict.status is Status.OK, verdict
+    assert verdict.rung is Rung.TIME
+    assert (verdict.facts.reuse is Reuse.LIBRARY) == (LIBRARY in entry.verdicts), verdict.facts
+
+
+def test_the_zoo_is_large_and_has_every_class() -> None:
+    kinds = Counter(entry.kind for entry in CHEATS)
+    assert set(kinds) == set(KINDS)
+    assert {entry.kind for entry in on_gpu()} <= {*KINDS, CONTROL}
+    assert kinds.total() >= 70
+    assert len(HONEST) >= 20
+
+
+def test_the_threat_model_names_tests_that_exist() -> None:
+    root = FOLDER.parents[1]
+    text = (root / "docs" / "threat-model.md").read_text()
+    claims, _, attempts = text.partition("## Attempts")
+    for line in claims.splitlines():
+        cells = line.split("|")
+        if len(cells) != 5 or not line.startswith("| ") or cells[1].strip() == "claim":
+            continue
+        named = re.findall(r"`([^`]+)`", cells[3])
+        assert named or "class" in cells[3], f"a claim without a test: {line}"
+        for name in named:
+            places = [
+                FOLDER / "cheats" / f"{name}.py",
+                root / "tests/evaluator" / name,
+                root / name,
+            ]
+            assert name in KINDS or any(place.exists() for place in places), name
+    rows = [line for line in attempts.splitlines() if re.match(r"\| \d+ \|", line)]
+    assert len(rows) >= 30
+    for name in re.findall(r"`(gpu/\w+)`", attempts):
+        assert (FOLDER / f"{name}.py").exists(), name
