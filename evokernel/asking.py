@@ -93,7 +93,13 @@ async def subject_alone(problem: Problem, config: RunConfig, evaluator: Evaluato
         await evaluator.close()
     return Subject(
         search=search,
-        knowledge=Knowledge(search=search, relatives=(), device=capacity.device, recall=_nobody),
+        knowledge=Knowledge(
+            search=search,
+            relatives=(),
+            device=capacity.device,
+            recall=_nobody,
+            rates=capacity.rates,
+        ),
         device=capacity.device,
     )
 
@@ -110,7 +116,8 @@ def subject_of_run(store: Store, problem: Problem, parents: Sequence[str]) -> Su
         ConfigError: The run has measured nothing yet, or a parent was not measured.
         StoreError: There is no such candidate.
     """
-    device = store.run().device
+    run = store.run()
+    device = run.device
     if device is None:
         raise ConfigError(
             f"the run {store.folder} has measured nothing yet: there is nothing to tell"
@@ -141,6 +148,7 @@ def subject_of_run(store: Store, problem: Problem, parents: Sequence[str]) -> Su
             relatives=[found for found in searches if found is not search],
             device=device,
             recall=recall,
+            rates=run.rates,
         ),
         device=device,
         parents=tuple(_parent(store, problem, prefix) for prefix in parents),

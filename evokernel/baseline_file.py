@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import asdict
 from pathlib import Path
 
@@ -49,14 +50,17 @@ class _File(_Row):
 
 
 def save_baseline(baseline: Baseline, path: Path) -> None:
-    """Write a baseline.
+    """Write a baseline, in one step: a reader finds the old file or the new one.
 
     Raises:
         ConfigError: The file cannot be written.
     """
     text = json.dumps({"format": _FORMAT, **asdict(baseline)}, indent=1, allow_nan=False)
+    unfinished = path.with_name(f"{path.name}.{os.getpid()}")
     try:
-        path.write_text(text + "\n", encoding="utf-8")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        unfinished.write_text(text + "\n", encoding="utf-8")
+        unfinished.replace(path)
     except OSError as error:
         raise ConfigError(
             f"the baseline cannot be written to {path}: {error.strerror}: name another file"

@@ -7,8 +7,9 @@ never poses as a better kernel.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from archives.evaluation import DeviceFingerprint
 from problems.errors import ConfigError
@@ -21,9 +22,13 @@ __all__ = [
     "ProblemBaseline",
     "Setting",
     "check_device",
+    "check_same",
+    "difference",
     "matched_speedup",
     "settings_for",
     "speedup_over",
+    "speedup_over_best",
+    "with_settings",
 ]
 
 EAGER = ("eager", "eager_strict", "eager_tf32")
@@ -32,6 +37,8 @@ EAGER = ("eager", "eager_strict", "eager_tf32")
 COMPILED = ("compile", "max_autotune")
 """`torch.compile`, and with mode="max-autotune-no-cudagraphs"; both at torch's defaults."""
 
+_EQUAL_ERROR, _EQUAL_TIME = 1e-3, 0.05
+"""Settings that differ by less on a problem compute the same there."""
 _SAME_ERROR = 2.0
 """Errors up to this factor apart are the same: they vary with inputs and order of summation.
 
@@ -115,24 +122,77 @@ def settings_for(kind: str) -> tuple[str, ...]:
     return (*EAGER, *COMPILED) if kind == "cuda" else ("eager", "compile")
 
 
+def with_settings(problem: ProblemBaseline, rows: Sequence[Setting]) -> ProblemBaseline:
+    """Return a problem's baseline with further settings, which replace those of the same name."""
+    kept = {setting.setting: setting for setting in problem.settings}
+    kept |= {setting.setting: setting for setting in rows}
+    order = (*EAGER, *COMPILED)
+    settings = sorted(kept.values(), key=lambda setting: order.index(setting.setting))
+    return replace(problem, settings=tuple(settings))
+
+
 def check_device(baseline: Baseline, device: DeviceFingerprint) -> None:
     """Refuse a baseline that was not measured where the run was.
 
     Raises:
-        ConfigError: Device, threads, driver or torch differ.
+        ConfigError: Kind, device, threads, driver or torch differ.
     """
-    here = {"device": device.name, "threads": str(device.threads)}
-    there = {"device": baseline.device, "threads": str(baseline.threads)}
-    if device.kind == "cuda":
-        here.pop("threads")
-    here |= {name: device.versions.get(name, "") for name in ("torch", "driver")}
-    there |= {name: baseline.versions.get(name, "") for name in ("torch", "driver")}
+    found = difference(baseline, device)
+    if found is not None:
+        name, there, here = found
+        raise ConfigError(
+            f"the baseline was measured with {name} {there}, the run with {here}: numbers of two "
+            "never mix; measure one there with 'evokernel baseline'"
+        )
+
+
+def check_same(known: Baseline, found: Baseline) -> None:
+    """Refuse to go on with a baseline of another device or other versions.
+
+    Raises:
+        ConfigError: Kind, device, threads, driver, torch or the scale of the problems differ.
+    """
+    here = DeviceFingerprint(
+        kind=found.kind,
+        name=found.device,
+        uuid="",
+        threads=found.threads,
+        versions=dict(found.versions),
+    )
+    differs = difference(known, here)
+    if differs is None and known.scale != found.scale:
+        differs = ("scale", known.scale, found.scale)
+    if differs is not None:
+        name, there, now = differs
+        raise ConfigError(
+            f"the baseline that is to be continued was measured with {name} {there}, here is "
+            f"{now}: numbers of two never mix; name another file with --out"
+        )
+
+
+def difference(baseline: Baseline, device: DeviceFingerprint) -> tuple[str, str, str] | None:
+    """Return what differs between a baseline's device and another one.
+
+    Returns:
+        Its name, its value in the baseline and that of the device; None where nothing differs. A
+        version that the device does not tell is no difference.
+    """
+    here = {"kind": device.kind, "device": device.name}
+    there = {"kind": baseline.kind, "device": baseline.device}
+    if device.kind == "cpu":
+        here["threads"], there["threads"] = str(device.threads), str(baseline.threads)
+    for name in ("torch", "driver"):
+        here[name] = _release(device.versions.get(name, ""))
+        there[name] = _release(baseline.versions.get(name, ""))
     for name, value in here.items():
-        if value != there[name] and (value or name == "device"):
-            raise ConfigError(
-                f"the baseline was measured with {name} {there[name] or 'unknown'}, the run with "
-                f"{value}: numbers of two never mix; measure one there with 'evokernel baseline'"
-            )
+        if value != there[name] and (value or name in ("kind", "device")):
+            return name, there[name] or "unknown", value
+    return None
+
+
+def _release(version: str) -> str:
+    """A version without what its builder added: packages and modules state it differently."""
+    return version.partition("+")[0]
 
 
 def matched_speedup(
@@ -154,15 +214,17 @@ def matched_speedup(
         None where eager at torch's defaults was not measured.
     """
     eager = [s for s in settings if s.setting in EAGER and s.latency_ms is not None]
-    default_ms = next((s.latency_ms for s in eager if s.setting == "eager"), None)
-    if default_ms is None:
+    default = next((s for s in eager if s.setting == "eager"), None)
+    if default is None or default.latency_ms is None:
         return None
+    # Twice the same computation is no choice: the faster of two times would be luck.
+    eager = [s for s in eager if s is default or not _is_the_same(s, default)]
     accurate = [s for s in eager if _is_as_accurate(s, error)]
     if not accurate:
         least = min(s.error for s in eager if s.error is not None)
         accurate = [s for s in eager if s.error == least]
     fastest_ms = min(s.latency_ms for s in accurate if s.latency_ms is not None)
-    return speedup * fastest_ms / default_ms
+    return speedup * fastest_ms / default.latency_ms
 
 
 def speedup_over(setting: str, speedup: float, settings: Sequence[Setting]) -> float | None:
@@ -179,6 +241,34 @@ def speedup_over(setting: str, speedup: float, settings: Sequence[Setting]) -> f
     times = {s.setting: s.latency_ms for s in settings}
     wanted, default = times.get(setting), times.get("eager")
     return None if wanted is None or default is None else speedup * wanted / default
+
+
+def speedup_over_best(speedup: float, settings: Sequence[Setting]) -> float | None:
+    """Return the speedup against the fastest that torch offers at its defaults.
+
+    That is the fastest of eager and the compiled settings, whose TF32 is that of the defaults.
+
+    Args:
+        speedup: Measured against eager at torch's defaults.
+        settings: What torch reached on the problem.
+
+    Returns:
+        None where eager or one of the compiled settings was not measured.
+    """
+    found = [speedup_over(name, speedup, settings) for name in ("eager", *COMPILED)]
+    known = [each for each in found if each is not None]
+    return min(known) if len(known) == len(found) else None
+
+
+def _is_the_same(setting: Setting, default: Setting) -> bool:
+    """Tell whether a setting does not matter on a problem: same error, and nearly the same time."""
+    if setting.error is None or default.error is None:
+        return False
+    assert setting.latency_ms is not None, "only what was timed is compared"
+    assert default.latency_ms is not None, "only what was timed is compared"
+    return math.isclose(setting.error, default.error, rel_tol=_EQUAL_ERROR) and math.isclose(
+        setting.latency_ms, default.latency_ms, rel_tol=_EQUAL_TIME
+    )
 
 
 def _is_as_accurate(setting: Setting, error: float | None) -> bool:

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field, replace
 from archives.attempt import Attempt, AttemptState, Slot
 from archives.candidate import Candidate
 from archives.evaluation import DeviceFingerprint
+from archives.rates import Rates
 from archives.store import Store
 from evokernel.brood import Brood, Nest
 from evokernel.budget import Budget
@@ -63,6 +64,8 @@ class Breeder:
         budget: Nobody is asked again once it is spent.
         families: The run's searches by family of their problems, for what is learned from kin.
         consulting: Asks language models; None: there is none to ask.
+        rates: What the device was measured to reach when the run began, as the store says: a
+            resumed run asks a model as it did before. None: not known.
         clock: Seconds, for the cost of proposing.
         texts: Programs made or read lately, by id.
     """
@@ -74,6 +77,7 @@ class Breeder:
     budget: Budget
     families: Mapping[str, Sequence[ProblemSearch]] = field(default_factory=dict)
     consulting: Consulting | None = None
+    rates: Rates | None = None
     clock: Callable[[], float] = time.monotonic
     texts: dict[str, Candidate] = field(default_factory=dict)
 
@@ -96,6 +100,7 @@ class Breeder:
             relatives=[relative for relative in relatives if relative is not search],
             device=self.device,
             recall=self._parent,
+            rates=self.rates,
         )
         brood = Brood.plan(search, generation, arrivals, self.config.search, knowledge)
         if self.consulting and self.consulting.was_asked(search.problem.key, generation):
@@ -284,6 +289,7 @@ class Breeder:
             generation=slot.generation,
             island=slot.island,
             seeds=nest.seeds,
+            lifted=brood.search.lifted,
             known=nest.known,
             settings=self.config.operators.settings.get(operator, {}),
         )

@@ -24,7 +24,11 @@ from evokernel.breeding import Breeder
 from evokernel.budget import Budget
 from evokernel.config import RunConfig
 from evokernel.consulting import Consulting
+from evokernel.heap import settled_heap
 from evokernel.judging import Judge
+from evokernel.lifts import LIFTING_OPERATOR, lifted_code
+from evokernel.linting import lint_once
+from evokernel.matching import ChooseBaseline, Matching
 from evokernel.monitor import Monitor, ProblemView
 from evokernel.origins import located, origin_of
 from evokernel.provenance import settle_device
@@ -77,6 +81,7 @@ class Engine:
         evaluator: Evaluator,
         operators: Mapping[str, Operator],
         consulting: Consulting | None = None,
+        baseline: ChooseBaseline = lambda device: None,
         monitor: Monitor | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -88,6 +93,7 @@ class Engine:
             evaluator: Not started yet.
             operators: By name; "seed" must be among them.
             consulting: Asks language models; None: there is none to ask.
+            baseline: Tells what torch reached where the evaluator measures.
             monitor: What people are shown.
             clock: Seconds; for costs and the time limit.
         """
@@ -97,6 +103,7 @@ class Engine:
         self._evaluator = evaluator
         self._operators = operators
         self._consulting = consulting
+        self._baseline = baseline
         self._clock = clock
         self._stop = ""
         self.monitor = monitor or Monitor()
@@ -129,9 +136,10 @@ class Engine:
             settle_device(self._store, before, capacity)
             state = RunState.STOPPED
             searches = self._prepare(capacity)
-            await self._work(searches, capacity)
-            while not self._stop and (late := self._with_arrivals(searches)):
-                await self._work(late, capacity, extra=True)
+            with settled_heap():
+                await self._work(searches, capacity)
+                while not self._stop and (late := self._with_arrivals(searches)):
+                    await self._work(late, capacity, extra=True)
             if not self._stop:
                 state = RunState.FINISHED
         finally:
@@ -170,9 +178,13 @@ class Engine:
             budget=self.budget,
             monitor=self.monitor,
             patience=self._config.evaluation.failures,
+            matching=Matching(baseline=self._baseline(capacity.device)),
         )
         self._verifier = Verifier(
-            store=self._store, judge=self._judge, config=self._config.evaluation
+            store=self._store,
+            judge=self._judge,
+            config=self._config.evaluation,
+            solved_share=self._config.search.solved_share(capacity.device.kind),
         )
         if self._store.run().noisy:
             self.monitor.note = "noisy host"
@@ -189,17 +201,15 @@ class Engine:
             # Proposals of an interrupted generation are paid for, and get their verdict now.
             self.budget.evaluations += search.num_outstanding
             _show(self.monitor, search, "waiting")
-        families: dict[str, list[ProblemSearch]] = {}
-        for search in searches:
-            families.setdefault(search.problem.family, []).append(search)
         self._breeder = Breeder(
             operators=self._operators,
             config=self._config,
             device=capacity.device,
             store=self._store,
             budget=self.budget,
-            families=families,
+            families=_by_family(searches),
             consulting=self._consulting,
+            rates=self._store.run().rates,
             clock=self._clock,
         )
         self.monitor.steps = len(searches) * (self._config.search.generations + 1)
@@ -237,10 +247,12 @@ class Engine:
                 self._stop = self._stop or self.budget.exhausted(self._reserve_s())
                 if not self._stop:
                     _show(self.monitor, search, f"generation {generation}")
+                    await lint_once(self._store, self._evaluator, search)
                     await self._trace(search)
+                    await self._lift(search)
                     await self._generation(search, generation)
                     self.monitor.steps_done += 1
-                    await self._close_if_solved(search)
+                    await self._verifier.close_if_solved(search)
                     if generation < last and not search.closed:
                         _show(self.monitor, search, f"generation {generation} done")
                         return True
@@ -270,31 +282,24 @@ class Engine:
         else:
             self._store.put_graph(search.problem.key, search.graph)
 
-    async def _close_if_solved(self, search: ProblemSearch) -> None:
-        """Stop early where a verified elite is at the ceiling of the device."""
-        best = search.population.archive.best
-        if best is None:
+    async def _lift(self, search: ProblemSearch) -> None:
+        """Get Inductor's code for the reference, where an operator wants it."""
+        if LIFTING_OPERATOR not in self._operators or "lifted" in search.missing:
             return
-        share = search.register.evaluation(best.candidate).roofline_share
-        wanted = self._config.search.ceiling_share
-        if share is None or share < wanted:
-            return
-        verified = await self._verifier.verify(search)
-        if verified is not None and (verified.roofline_share or 0.0) >= wanted:
-            reason = f"at {100 * (verified.roofline_share or 0.0):.0f} % of the device's ceiling"
-            self._store.solve_problem(search.problem.key, reason)
-            search.closed = reason
+        if not search.lifted:
+            found = await lifted_code(self._store.folder, self._evaluator, search.problem)
+            search.lifted = found or ()
+            if found == ():
+                search.missing.add("lifted")
 
     async def _conclude(self, search: ProblemSearch) -> None:
         """Verify what will be reported; a problem that was skipped has nothing to."""
-        stage = search.closed or "done"
         verified: Evaluation | None = None
         if self._config.evaluation.verify and search.reached >= 0:
             _show(self.monitor, search, "verification")
             verified = await self._verifier.verify(search)
-        _show(
-            self.monitor, search, "verified" if verified else stage, is_done=True, verified=verified
-        )
+        stage = "verified" if verified else search.closed or "done"
+        _show(self.monitor, search, stage, is_done=True, verified=verified)
 
     def _with_arrivals(self, searches: Sequence[ProblemSearch]) -> list[ProblemSearch]:
         """The problems for which a human kernel arrived after their last generation."""
@@ -316,6 +321,13 @@ class Engine:
             if not view.is_done and (view.speedup or 0.0) > self._config.evaluation.verify_above
         )
         return pending * self._verifier.cost_s
+
+
+def _by_family(searches: Sequence[ProblemSearch]) -> dict[str, list[ProblemSearch]]:
+    families: dict[str, list[ProblemSearch]] = {}
+    for search in searches:
+        families.setdefault(search.problem.family, []).append(search)
+    return families
 
 
 def _show(

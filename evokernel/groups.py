@@ -76,14 +76,27 @@ class SearchConfig(_Group):
     """Generations without a gain after which an island changes its ways."""
     ceiling_share: float = Field(default=0.97, gt=0, le=1)
     """Share of what the device can do at which a problem counts as solved."""
+    stop_at_ceiling: bool | None = None
+    """Stop a problem early where a verified elite has that share; None: on a GPU, not on a CPU."""
     together: int = Field(default=0, ge=0, le=10_000)
     """Problems that advance together, generation by generation; 0: all of them."""
+
+    def solved_share(self, device: str) -> float | None:
+        """Return the share of the ceiling at which problems stop early; None: they do not.
+
+        Args:
+            device: Kind of device, "cuda" or "cpu".
+        """
+        stops = device == "cuda" if self.stop_at_ceiling is None else self.stop_at_ceiling
+        return self.ceiling_share if stops else None
 
 
 class OperatorsConfig(_Group):
     """How children are made."""
 
-    use: tuple[str, ...] = Field(default=("seed", "sketch", "tune", "splice"), min_length=1)
+    use: tuple[str, ...] = Field(
+        default=("seed", "sketch", "compiler", "tune", "splice", "rewrite"), min_length=1
+    )
     """Names of operators, or "package.module:NAME" for one of your own."""
     floor: float = Field(default=0.1, ge=0, le=0.5)
     """Least share of any operator that applies."""
@@ -115,6 +128,8 @@ class EvaluationConfig(_Group):
     """Elites of one problem that may fail their verification before it is left unverified."""
     failures: int = Field(default=8, ge=1, le=1000)
     """Failures of the evaluator itself in a row that end the run."""
+    baseline: str | None = None
+    """File of `evokernel baseline` for matched speedups; None: one of this device, if known."""
 
 
 class BudgetConfig(_Group):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TypedDict
 
 from archives.attempt import AttemptState
@@ -12,6 +12,7 @@ from archives.evaluation import Evaluation, Status
 from archives.store import Store
 from evaluator.evaluator import EvaluationRequest, Evaluator
 from evokernel.budget import Budget
+from evokernel.matching import Matching
 from evokernel.monitor import Monitor
 from evokernel.register import Child
 from evokernel.search import Draft, ProblemSearch, at_point
@@ -33,6 +34,7 @@ class Judge:
         budget: What may still be spent.
         monitor: What people are shown.
         patience: Failures of the evaluator in a row that end the run.
+        matching: Completes verdicts with what torch's other settings reach.
         failures: Failures in a row so far.
     """
 
@@ -41,6 +43,7 @@ class Judge:
     budget: Budget
     monitor: Monitor
     patience: int
+    matching: Matching = field(default_factory=Matching)
     failures: int = 0
 
     def enter(self, search: ProblemSearch, drafts: Sequence[Draft]) -> list[Draft]:
@@ -130,7 +133,7 @@ class Judge:
                 ) from error
             return None
         self.failures = 0
-        return evaluation
+        return self.matching.complete(request.problem, evaluation)
 
     def skip(self, search: ProblemSearch, reason: str) -> None:
         """Give a problem up that does not load or fit here; its open proposals fail."""

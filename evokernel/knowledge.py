@@ -15,6 +15,8 @@ from itertools import accumulate
 from archives.attempt import Slot
 from archives.evaluation import DeviceFingerprint, Evaluation
 from archives.grid import Cell, Elite
+from archives.rates import Rates
+from evaluator.referee.ceiling import ceiling_ms
 from evaluator.referee.hardware import find_device
 from evaluator.referee.roofline import light, work_of
 from evokernel.island import Island
@@ -45,6 +47,7 @@ class Knowledge:
         relatives: Sequence[ProblemSearch],
         device: DeviceFingerprint,
         recall: Recall,
+        rates: Rates | None = None,
     ) -> None:
         """Look nothing up yet.
 
@@ -53,11 +56,13 @@ class Knowledge:
             relatives: Searches of the run's other problems of its family.
             device: Where it is measured.
             recall: Brings elites back.
+            rates: What the device was measured to reach; None: not known.
         """
         self._search = search
         self._relatives = relatives
         self._device = device
         self._recall = recall
+        self._rates = rates
         self._recalled: dict[Slot, Parent] = {}
         self._candidates: dict[int, list[Elite]] = {}
 
@@ -78,7 +83,7 @@ class Knowledge:
         """What holds for all islands."""
         return Briefing(
             lessons=lessons_of(self._setbacks()),
-            speed=speed_of(self._search, self._device),
+            speed=speed_of(self._search, self._device, self._rates),
             reference_ms=self._reference_ms(),
         )
 
@@ -134,8 +139,16 @@ class Knowledge:
         return None if best is None else self._evaluation(best.candidate).reference_ms
 
 
-def speed_of(search: ProblemSearch, device: DeviceFingerprint) -> Speed | None:
-    """Return what a device allows for a problem; None where nothing is known of its work."""
+def speed_of(
+    search: ProblemSearch, device: DeviceFingerprint, rates: Rates | None = None
+) -> Speed | None:
+    """Return what a device allows for a problem; None where nothing is known of its work.
+
+    Args:
+        search: The search on the problem.
+        device: Where it is measured.
+        rates: What that was measured to reach; None: not known.
+    """
     if search.graph is None:
         return None
     work = work_of(search.graph, search.problem.domains)
@@ -144,8 +157,10 @@ def speed_of(search: ProblemSearch, device: DeviceFingerprint) -> Speed | None:
         row = find_device(device.name)
     except ConfigError:
         return plain  # A device without a row in the table; most CPUs.
-    found = light(work, row, search.problem.precision)
-    return replace(plain, bound=found.bound, least_ms=found.sol_ms)
+    precision = search.problem.precision
+    found = light(work, row, precision)
+    ceiling = None if rates is None else ceiling_ms(work, row, rates, precision)
+    return replace(plain, bound=found.bound, least_ms=found.sol_ms, ceiling_ms=ceiling)
 
 
 def _ranked(elites: Sequence[Elite]) -> list[Elite]:

@@ -10,15 +10,19 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from archives.descriptors import axes_named
+from archives.evaluation import DeviceFingerprint
+from archives.rates import Rates
 from archives.records import ProblemState, ProblemStatus, RunRecord, RunState
 from archives.store import Store
 from evaluator.evaluator import Evaluator
 from evokernel.allowance import Allowance
+from evokernel.baselines import Baseline
 from evokernel.config import LlmConfig, ProblemsConfig, RunConfig, adjust
 from evokernel.consulting import Consulting, Models, Record
 from evokernel.devices import DEVICE_WORDS, default_scale, device_kind
 from evokernel.engine import Ending, Engine
 from evokernel.founders import Kernels, gather_founders
+from evokernel.matching import ChooseBaseline, settle_baseline
 from evokernel.models import LLM_OPERATORS, ProviderModels, RecordedModels, check_models
 from evokernel.tasks import cancel_all
 from operators.operator import Operator
@@ -271,9 +275,11 @@ def sit(
     engine = Engine(
         store=store,
         config=plan.config,
-        evaluator=evaluator or _pool(plan.config, plan.device),
+        evaluator=evaluator or _pool(plan.config, plan.device, store.run().rates),
         operators=plan.operators,
         consulting=_consulting(store, llm, models, replayed) if llm.models else None,
+        # What a replay's verdicts were matched with is in its folder, or was not known.
+        baseline=_baseline_of(store, plan, look=replayed is None),
     )
     return asyncio.run(_sit(engine, models, display))
 
@@ -290,6 +296,16 @@ def _consulting(
         allowance=Allowance(config, store.calls() if replayed is None else ()),
         max_prompt_tokens=config.max_prompt_tokens,
     )
+
+
+def _baseline_of(store: Store, plan: Plan, *, look: bool) -> ChooseBaseline:
+    named = plan.config.evaluation.baseline
+
+    def choose(device: DeviceFingerprint) -> Baseline | None:
+        given = Path(named) if named else None
+        return settle_baseline(store.folder, device, store.problems(), given=given, look=look)
+
+    return choose
 
 
 async def _sit(
@@ -321,12 +337,18 @@ def _reached(state: ProblemState) -> int:
     return -1 if state.generation is None else state.generation
 
 
-def _pool(config: RunConfig, device: str) -> Evaluator:
+def _pool(config: RunConfig, device: str, rates: Rates | None) -> Evaluator:
+    """The pool of this machine; a resumed run's share of the ceiling is of the same ceiling."""
     from evaluator.pool import Pool
 
     # Referees of a CPU take turns at its cores; a GPU has one, and every GPU is used.
     actors = config.evaluation.actors if device == "cpu" else None
-    return Pool(device=device, num_actors=actors, address=config.evaluation.ray_address)
+    return Pool(
+        device=device,
+        num_actors=actors,
+        address=config.evaluation.ray_address,
+        rates=rates,
+    )
 
 
 def _load_problems(

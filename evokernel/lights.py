@@ -1,4 +1,4 @@
-"""The speed of light of many problems on one device, their references traced by workers."""
+"""The speed of light of many problems on one device, as workers trace them or a run knows them."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from archives.evaluation import DeviceFingerprint
 from evaluator.evaluator import Evaluator
-from evaluator.referee.hardware import Device
+from evaluator.referee.hardware import Device, find_device
 from evaluator.referee.roofline import Light, light, work_of
-from problems.errors import ProblemError
+from problems.errors import ConfigError, ProblemError
+from problems.graph import OperatorGraph
 from problems.problem import Problem
 
-__all__ = ["Bound", "trace_bounds"]
+__all__ = ["Bound", "light_on", "trace_bounds"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +30,28 @@ class Bound:
     problem: Problem
     light: Light | None = None
     complaint: str = ""
+
+
+def light_on(
+    device: DeviceFingerprint | None, problem: Problem, graph: OperatorGraph | None
+) -> Light | None:
+    """Return a problem's bounds by the datasheet of the device that a run measures on.
+
+    Args:
+        device: Where it measures.
+        problem: The problem.
+        graph: Its operator graph.
+
+    Returns:
+        None where the graph is not known, or the hardware table has no such device.
+    """
+    if device is None or device.kind == "cpu" or graph is None:
+        return None
+    try:
+        row = find_device(device.name)
+    except ConfigError:
+        return None
+    return light(work_of(graph, problem.domains), row, problem.precision)
 
 
 async def trace_bounds(

@@ -129,7 +129,8 @@ class Population:
             # with evaluations, which are what is scarce.
             account.cost_s += evaluation.cost_s
         if evaluation.status is not Status.OK:
-            if attempt.duplicate_of is None:
+            # What cannot have been measured teaches nobody, and is no start for a repair.
+            if attempt.duplicate_of is None and evaluation.status is not Status.IMPOSSIBLE:
                 island.failures.append((attempt.slot, child.result))
             return
         assert evaluation.speedup is not None

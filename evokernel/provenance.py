@@ -28,6 +28,7 @@ def settle_device(store: Store, run: RunRecord, capacity: Capacity) -> None:
             noise_floor=capacity.noise_floor,
             noisy=capacity.noisy,
             referee_version=capacity.referee_version,
+            rates=capacity.rates,
         )
         return
     difference = _difference(run, capacity)

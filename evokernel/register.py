@@ -70,6 +70,7 @@ class Register:
         self._evaluations: dict[str, Evaluation] = {}
         self._tried: dict[str, dict[str, ConfigurationResult]] = {}
         self._claims: dict[str, Slot] = {}
+        self._claimed: dict[Slot, list[str]] = {}  # of generations that are not finished
         self._children: dict[Slot, Child] = {}
 
     def known_ids(self) -> KnownIds:
@@ -104,15 +105,16 @@ class Register:
         if not any(new):
             return (), self._claims[keys[0]]
         for key in keys:
-            self._claims.setdefault(key, slot)
+            if self._claims.setdefault(key, slot) == slot:
+                self._claimed.setdefault(slot, []).append(key)
         if not configurations:
             return (), None
         return tuple(point for point, is_new in zip(points, new, strict=True) if is_new), None
 
     def forget(self, slot: Slot) -> None:
         """Free the points of an attempt that got no verdict: they may be tried again."""
-        for key in [key for key, owner in self._claims.items() if owner == slot]:
-            del self._claims[key]
+        for key in self._claimed.pop(slot, ()):
+            self._claims.pop(key, None)
 
     def settle(self, child: Child) -> None:
         """Keep what came of an attempt."""
@@ -136,6 +138,7 @@ class Register:
                 self.forget(child.attempt.slot)
                 self._remember(child, but=(Status.OK, Status.UNSTABLE))
                 continue
+            self._claimed.pop(child.attempt.slot, None)
             ids = (child.attempt.candidate, child.program, child.result)
             self._settled.update(name for name in ids if name is not None)
             if child.evaluation is None:

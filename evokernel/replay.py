@@ -7,6 +7,7 @@ asking anybody again.
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 from archives.evaluation import Evaluation, Status
@@ -15,8 +16,11 @@ from archives.store import Store
 from evaluator.evaluator import Capacity, EvaluationRequest, Purpose
 from evokernel.devices import device_kind
 from evokernel.launch import Plan, create_run, load_operators, stored_config
+from evokernel.lifts import read_lifted
+from evokernel.matching import BASELINE_FILE
 from problems.errors import EvaluatorError, ProblemError
 from problems.graph import OperatorGraph
+from problems.lifted import Lifted
 from problems.problem import Problem
 
 __all__ = ["ReplayEvaluator", "create_replay"]
@@ -51,8 +55,13 @@ class ReplayEvaluator:
             noisy=run.noisy,
             memory_bytes=0,
             referee_version=run.referee_version,
+            rates=run.rates,
         )
         self._graphs = {problem.key: store.graph(problem.key) for problem in store.problems()}
+        self._lifted = {
+            problem.key: read_lifted(store.folder, problem.key) or ()
+            for problem in store.problems()
+        }
         self._answers: dict[_Key, list[Evaluation]] = {}
         for record in store.evaluations():
             asked = record.proposed or record.candidate
@@ -76,6 +85,14 @@ class ReplayEvaluator:
         if graph is None:
             raise ProblemError(f"no operator graph of problem {problem.label} was recorded")
         return graph
+
+    async def lint(self, problem: Problem) -> str | None:
+        """Return what was found out about the problem when it was searched."""
+        return problem.degenerate
+
+    async def lift(self, problem: Problem) -> tuple[Lifted, ...]:
+        """Return Inductor's code as the run has kept it; empty where it has none."""
+        return self._lifted.get(problem.key, ())
 
     async def evaluate(self, request: EvaluationRequest) -> Evaluation:
         """Return the recorded verdict.
@@ -121,6 +138,8 @@ def create_replay(recorded: Store, folder: Path) -> tuple[Store, Plan]:
         device=device.kind if device else device_kind(config.problems.device),
     )
     store = create_run(plan, folder)
+    if (recorded.folder / BASELINE_FILE).exists():
+        shutil.copy(recorded.folder / BASELINE_FILE, folder / BASELINE_FILE)
     for seed in recorded.seeds():
         if seed.generation is not None:
             store.request_seed(seed.problem, seed.name, seed.source, seed.generation)

@@ -10,19 +10,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from archives.candidate import Candidate
-from archives.evaluation import DeviceFingerprint, Evaluation, Rung
+from archives.evaluation import DeviceFingerprint
+from archives.rates import Rates
 from archives.records import OperatorTally, ProblemStatus, RunCounts
 from archives.store import Store
-from evokernel.baselines import (
-    Baseline,
-    Setting,
-    check_device,
-    matched_speedup,
-    speedup_over,
-)
+from evokernel.baselines import Baseline, check_device
 from evokernel.fast_p import Score, Summary, summarise
-from operators.seeds import reference_as_candidate
+from evokernel.lights import light_on
+from evokernel.matching import kept_baseline
+from evokernel.problem_report import Best, ProblemReport, best_of
 from problems.problem import Problem
 
 __all__ = [
@@ -33,97 +29,6 @@ __all__ = [
     "best_of",
     "read_report",
 ]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Best:
-    """The best candidate of a problem's archive.
-
-    Attributes:
-        candidate: Its id.
-        evaluation: The evaluation that counts for it.
-        is_reference: True where it is the reference itself.
-    """
-
-    candidate: str
-    evaluation: Evaluation
-    is_reference: bool
-
-    @property
-    def is_verified(self) -> bool:
-        """True where it was verified in fresh processes."""
-        return self.evaluation.rung >= Rung.VERIFY
-
-    @property
-    def speedup(self) -> float:
-        """Speedup; 1 by definition for the reference itself."""
-        return 1.0 if self.is_reference else self.evaluation.speedup or 0.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProblemReport:
-    """One line of the report.
-
-    Attributes:
-        problem: The problem.
-        status: "verified", "unverified", "reference" (nothing beats it), "none" (no candidate
-            is correct), "skipped" or "degenerate".
-        reason: Why it was skipped or is degenerate; else "".
-        best: The best of its archive, or None.
-        num_cells: Occupied cells of its archive, over all islands.
-        baseline: What torch reached on it in each setting; empty: no baseline was given.
-    """
-
-    problem: Problem
-    status: str
-    reason: str = ""
-    best: Best | None = None
-    num_cells: int = 0
-    baseline: tuple[Setting, ...] = ()
-
-    @property
-    def counts(self) -> bool:
-        """True where the problem is part of the figures; degenerate ones are left out."""
-        return self.status != "degenerate"
-
-    @property
-    def speedup(self) -> float | None:
-        """Speedup against the reference at torch's defaults."""
-        return None if self.best is None else self.best.speedup
-
-    @property
-    def speedup_low(self) -> float | None:
-        """Lower end of the 99 % interval of `speedup`."""
-        if self.best is None or self.best.evaluation.interval is None:
-            return None
-        return 1.0 if self.best.is_reference else self.best.evaluation.interval.low
-
-    @property
-    def matched_speedup(self) -> float | None:
-        """Speedup against the fastest torch setting that is no less accurate."""
-        if self.best is None:
-            return None
-        if self.baseline:
-            error = self.best.evaluation.error
-            return matched_speedup(self.best.speedup, error, self.baseline)
-        return 1.0 if self.best.is_reference else self.best.evaluation.matched_speedup
-
-    @property
-    def roofline_share(self) -> float | None:
-        """Ceiling time over measured time of the best; None where it is not known."""
-        return None if self.best is None else self.best.evaluation.roofline_share
-
-    @property
-    def cap(self) -> float | None:
-        """The speedup of a kernel at the device's ceiling; None where that is not known."""
-        share = self.roofline_share
-        return self.best.speedup / share if self.best is not None and share else None
-
-    def speedup_over(self, setting: str) -> float | None:
-        """Return the speedup against a setting of the baseline, such as "compile"."""
-        return (
-            None if self.best is None else speedup_over(setting, self.best.speedup, self.baseline)
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,7 +74,10 @@ class Report:
         operators: One line for each operator, by name.
         standard: Figures against the reference at torch's defaults.
         matched: Figures against the fastest torch setting that is no less accurate.
-        baseline: The baseline that was given; None: `matched` rests on the run alone.
+        over_best: Figures against the fastest of eager, compiled and autotuned torch, over the
+            problems of which all three are known; None where there are none.
+        baseline: The baseline of the matched and compiled speedups; None: there is none.
+        rates: What the device was measured to reach; None: it was not measured.
     """
 
     name: str
@@ -184,7 +92,20 @@ class Report:
     operators: tuple[OperatorReport, ...]
     standard: Summary
     matched: Summary
+    over_best: Summary | None = None
     baseline: Baseline | None = None
+    rates: Rates | None = None
+
+    @property
+    def num_over_best(self) -> int:
+        """Problems that `over_best` is about."""
+        return sum(line.counts and line.knows_torch for line in self.problems)
+
+    @property
+    def bytes_shares(self) -> tuple[float, ...]:
+        """Shares of the datasheet's bandwidth, of the problems that memory bounds; ascending."""
+        shares = (line.bytes_share for line in self.problems if line.counts)
+        return tuple(sorted(share for share in shares if share is not None))
 
     def count(self, status: str) -> int:
         """Return the number of problems with a status."""
@@ -196,13 +117,16 @@ def read_report(store: Store, baseline: Baseline | None = None) -> Report:
 
     Args:
         store: The run's.
-        baseline: What torch reached on the run's device, for matched and compiled speedups.
+        baseline: What torch reached on the run's device, for matched and compiled speedups;
+            None: what the run keeps, if anything.
 
     Raises:
         StoreError: The store cannot be read.
         ConfigError: The baseline was measured on another device or with other versions.
     """
     run = store.run()
+    if baseline is None:
+        baseline = kept_baseline(store.folder)
     if baseline is not None and run.device is not None:
         check_device(baseline, run.device)
     skipped = {
@@ -210,8 +134,11 @@ def read_report(store: Store, baseline: Baseline | None = None) -> Report:
         for state in store.problem_states()
         if state.status is ProblemStatus.SKIPPED
     }
-    lines = tuple(_line(store, problem, skipped, baseline) for problem in store.problems())
+    lines = tuple(
+        _line(store, problem, skipped, baseline, run.device) for problem in store.problems()
+    )
     counted = [line for line in lines if line.counts]
+    known = [_score(line, line.over_best_of_torch) for line in counted if line.knows_torch]
     noise_floor = run.noise_floor or 0.0
     return Report(
         name=run.name,
@@ -226,41 +153,18 @@ def read_report(store: Store, baseline: Baseline | None = None) -> Report:
         operators=_operators(store.tallies()),
         standard=summarise([_score(line, line.speedup) for line in counted], noise_floor),
         matched=summarise([_score(line, line.matched_speedup) for line in counted], noise_floor),
+        over_best=summarise(known, noise_floor) if known else None,
         baseline=baseline,
+        rates=run.rates,
     )
 
 
-def best_of(store: Store, problem: Problem) -> Best | None:
-    """Return the best candidate of a problem's archive, over all islands.
-
-    A candidate that was verified to beat the reference goes before all others, whatever the
-    search measured of those; among equals the faster one goes first. None where no candidate is
-    correct.
-
-    Raises:
-        StoreError: The store cannot be read.
-    """
-    reference = Candidate.of(problem.key, reference_as_candidate(problem)).id
-    speedups = store.speedups(problem.key)
-    held = {elite.candidate for elite in store.elites(problem.key)} & speedups.keys()
-    best: Best | None = None
-    for candidate in sorted(held, key=lambda each: (-speedups[each], each)):
-        if best is not None and best.speedup >= 1.0 >= speedups[candidate]:
-            break
-        evaluation = store.evaluation(problem.key, candidate)
-        assert evaluation is not None, "what has a speedup has an evaluation"
-        found = Best(
-            candidate=candidate, evaluation=evaluation, is_reference=candidate == reference
-        )
-        if found.is_verified and found.speedup > 1.0:
-            return found
-        if best is None or found.speedup > best.speedup:
-            best = found
-    return best
-
-
 def _line(
-    store: Store, problem: Problem, skipped: dict[str, str], baseline: Baseline | None
+    store: Store,
+    problem: Problem,
+    skipped: dict[str, str],
+    baseline: Baseline | None,
+    device: DeviceFingerprint | None,
 ) -> ProblemReport:
     if problem.degenerate is not None:
         return ProblemReport(problem=problem, status="degenerate", reason=problem.degenerate)
@@ -281,6 +185,7 @@ def _line(
         best=best,
         num_cells=num_cells,
         baseline=() if known is None else known.settings,
+        light=light_on(device, problem, store.graph(problem.key)),
     )
 
 

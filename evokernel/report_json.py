@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from statistics import median
 from typing import Any
 
 from evokernel.baselines import COMPILED
 from evokernel.fast_p import THRESHOLDS, Summary
-from evokernel.report import ProblemReport, Report
+from evokernel.problem_report import ProblemReport
+from evokernel.report import Report
 
 __all__ = ["report_to_json"]
 
@@ -24,6 +27,11 @@ def report_to_json(report: Report) -> dict[str, Any]:
         "referee_version": report.referee_version,
         **_summary_json(report.standard),
         "matched": _summary_json(report.matched),
+        "over_best_of_torch": None
+        if report.over_best is None
+        else {**_summary_json(report.over_best), "num_problems": report.num_over_best},
+        "bytes_share": _bytes_json(report.bytes_shares),
+        "rates": None if report.rates is None else report.rates.to_json(),
         "baseline": None
         if report.baseline is None
         else {
@@ -38,6 +46,7 @@ def report_to_json(report: Report) -> dict[str, Any]:
         "num_evaluations": report.counts.evaluations,
         "num_verifications": report.counts.verifications,
         "num_unstable": report.counts.unstable,
+        "num_impossible": report.counts.impossible,
         "problems": [_line_json(line) for line in report.problems],
         "operators": [
             {
@@ -64,6 +73,11 @@ def _summary_json(summary: Summary) -> dict[str, Any]:
     }
 
 
+def _bytes_json(shares: Sequence[float]) -> dict[str, Any]:
+    """Shares of the datasheet's bandwidth, over the problems that memory bounds."""
+    return {"median": median(shares) if shares else None, "num_problems": len(shares)}
+
+
 def _line_json(line: ProblemReport) -> dict[str, Any]:
     best = line.best
     evaluation = None if best is None else best.evaluation
@@ -82,6 +96,10 @@ def _line_json(line: ProblemReport) -> dict[str, Any]:
         "roofline_share": line.roofline_share,
         "speedup_cap": line.cap,
         **{f"{name}_speedup": line.speedup_over(name) for name in COMPILED},
+        "over_best_of_torch": line.over_best_of_torch,
+        "bound": None if line.light is None else line.light.bound,
+        "light_ms": None if line.light is None else line.light.sol_ms,
+        "bytes_share": line.bytes_share,
         "candidate": None if best is None else best.candidate,
         "num_cells": line.num_cells,
     }

@@ -17,6 +17,7 @@ from evokernel.register import Child, Register
 from evokernel.setbacks import Setbacks
 from evokernel.streams import Streams
 from problems.graph import OperatorGraph
+from problems.lifted import Lifted
 from problems.problem import Problem
 
 __all__ = ["Draft", "ProblemSearch", "at_point", "recover"]
@@ -48,6 +49,7 @@ class ProblemSearch:
         register: What was proposed.
         streams: Random streams.
         graph: What the reference does; None where it could not be traced, or not yet.
+        lifted: What Inductor wrote for the reference; empty where nobody asked.
         reached: Last finished generation; -1: none.
         attempts: The attempts of the generation in progress that are recorded.
         recorded: Rows of the generation in progress: a resumed run takes them up.
@@ -62,6 +64,7 @@ class ProblemSearch:
     register: Register
     streams: Streams
     graph: OperatorGraph | None = None
+    lifted: tuple[Lifted, ...] = ()
     reached: int = -1
     attempts: list[Attempt] = field(default_factory=list)
     recorded: dict[Slot, Draft] = field(default_factory=dict)

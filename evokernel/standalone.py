@@ -8,6 +8,7 @@ whose text the file then carries as well.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from textwrap import indent
 
 from archives.evaluation import Evaluation
@@ -136,6 +137,8 @@ def _header(problem: Problem, evaluation: Evaluation) -> str:
             f"{evaluation.latency_ms:.4f} ms against {evaluation.reference_ms or 0.0:.4f} ms of "
             "eager PyTorch."
         )
+    if evaluation.device is not None and evaluation.device.kind == "cuda":
+        lines += _of_the_gpu(evaluation)
     if evaluation.device is not None:
         versions = ", ".join(f"{k} {v}" for k, v in sorted(evaluation.device.versions.items()))
         lines.append(f"Measured on {evaluation.device} ({versions}).")
@@ -143,6 +146,17 @@ def _header(problem: Problem, evaluation: Evaluation) -> str:
         f"Rung {evaluation.rung.name.lower()}, referee {evaluation.referee_version or 'unknown'}."
     )
     return "".join(f"# {line}\n" for line in lines)
+
+
+def _of_the_gpu(evaluation: Evaluation) -> Iterator[str]:
+    """How it stands against torch's other settings, and against the device."""
+    if evaluation.matched_speedup is not None:
+        yield (
+            f"{evaluation.matched_speedup:.2f}x against the fastest PyTorch setting that is no "
+            "less accurate (TF32 off, default or on)."
+        )
+    if evaluation.roofline_share is not None:
+        yield f"{evaluation.roofline_share:.0%} of what the device was measured to allow."
 
 
 def _expected(spec: TensorSpec | float | int | bool | None, device: str) -> str:

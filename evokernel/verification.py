@@ -30,12 +30,14 @@ class Verifier:
         store: Its rows say which elite is the best now.
         judge: Asks the evaluator.
         config: When an elite is worth it, and how often to try.
+        solved_share: Share of the device's ceiling at which a problem is solved; None: never.
         cost_s: Mean seconds of a verification so far.
     """
 
     store: Store
     judge: Judge
     config: EvaluationConfig
+    solved_share: float | None = None
     cost_s: float = _ASSUMED_COST_S
 
     async def verify(self, search: ProblemSearch) -> Evaluation | None:
@@ -66,6 +68,25 @@ class Verifier:
             self.store.withdraw(key, candidate.id, evaluation.reason)
             search.population.withdraw(candidate.id)
         return None
+
+    async def close_if_solved(self, search: ProblemSearch) -> None:
+        """Stop a problem early where a verified elite is at the ceiling of the device.
+
+        Raises:
+            ProblemError: The problem does not run here any more.
+            EvaluatorError: The evaluator failed too often in a row.
+        """
+        best = search.population.archive.best
+        if best is None or self.solved_share is None:
+            return
+        share = search.register.evaluation(best.candidate).roofline_share
+        if share is None or share < self.solved_share:
+            return
+        verified = await self.verify(search)
+        share = None if verified is None else verified.roofline_share
+        if share is not None and share >= self.solved_share:
+            search.closed = f"at {100 * share:.0f} % of the device's ceiling"
+            self.store.solve_problem(search.problem.key, search.closed)
 
     async def _measure(self, search: ProblemSearch, candidate: Candidate) -> Evaluation | None:
         evaluation = await self.judge.ask(

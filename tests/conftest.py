@@ -7,6 +7,9 @@ import shutil
 
 import pytest
 
+ALONE = {"evaluator", "zoo"}
+"""Folders whose tests measure."""
+
 # Importing litellm would otherwise wait for the network.
 os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
 
@@ -17,13 +20,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Skip what the machine or the options do not allow."""
+    """Mark what measures; skip what the machine or the options do not allow."""
     skips = {
         "gpu": None if shutil.which("nvidia-smi") else "needs an NVIDIA GPU",
         "slow": None if config.getoption("--run-slow") else "slow: run with --run-slow",
         "llm": None if os.environ.get("EVOKERNEL_TEST_LLM") else "needs EVOKERNEL_TEST_LLM",
     }
     for item in items:
+        if ALONE & set(item.path.parts):
+            item.add_marker(pytest.mark.alone)
         for marker, reason in skips.items():
             if reason and item.get_closest_marker(marker):
                 item.add_marker(pytest.mark.skip(reason=reason))

@@ -78,6 +78,7 @@ def test_rooms_of_plain_data_load_nothing_heavy(room: str) -> None:
     assert set(loaded) <= allowed
 
 
+@pytest.mark.alone
 def test_importing_evokernel_is_cheap_and_loads_nothing_heavy() -> None:
     code = (
         "import time, sys; start = time.perf_counter(); import evokernel\n"
@@ -89,6 +90,7 @@ def test_importing_evokernel_is_cheap_and_loads_nothing_heavy() -> None:
     assert spent < 0.2
 
 
+@pytest.mark.alone
 def test_help_answers_at_once() -> None:
     command = [str(Path(sys.executable).with_name("evokernel")), "--help"]
     times = []

@@ -34,6 +34,7 @@ def test_a_wheel_holds_the_five_packages_with_types_and_data(installed: Path) ->
         assert (installed / package / "py.typed").exists()
     assert len(list((installed / "problems" / "level1").glob("*.toml"))) >= 9
     assert (installed / "operators" / "llm" / "templates" / "system.md").exists()
+    assert list((installed / "evokernel" / "bundled").glob("*h200*.json"))
     presets = {path.stem for path in (installed / "evokernel" / "configs").glob("*.toml")}
     assert {"default", "demo", "best-of-n"} <= presets
     assert not (installed / "tests").exists()

@@ -111,6 +111,8 @@ def _elite(
         "bins": [axis.labels[index] for axis, index in zip(axes, cell, strict=True)],
         "speedup": measured or elite.speedup,
         "speedup_low": None if interval is None else interval.low,
+        "matched_speedup": None if evaluation is None else evaluation.matched_speedup,
+        "roofline_share": None if evaluation is None else evaluation.roofline_share,
         "latency_ms": None if evaluation is None else evaluation.latency_ms,
         "island": elite.slot.island,
         "generation": elite.slot.generation,
@@ -135,7 +137,7 @@ def _print(
     table = Table(title="Elites", title_justify="left", box=SIMPLE_HEAD)
     for axis in axes:
         table.add_column(axis.name)
-    for name in ("speedup", "99 % low", "ms", "island", "generation"):
+    for name in ("speedup", "99 % low", "matched", "ceiling", "ms", "island", "generation"):
         table.add_column(name, justify="right")
     table.add_column("operator")
     table.add_column("candidate")
@@ -144,6 +146,8 @@ def _print(
             *elite["bins"],
             number(elite["speedup"], ".2f", "x"),
             number(elite["speedup_low"], ".2f", "x"),
+            number(elite["matched_speedup"], ".2f", "x"),
+            number(elite["roofline_share"], ".0%"),
             number(elite["latency_ms"], ".3f"),
             str(elite["island"]),
             str(elite["generation"]),

@@ -58,6 +58,13 @@ def ask(
         list[str] | None,
         typer.Option("--set", help="One setting, such as llm.temperature=0.2; repeatable."),
     ] = None,
+    device: Annotated[
+        str,
+        typer.Option(
+            help="Where to measure without a run: auto (a GPU where there is one), cpu or cuda. "
+            "With one: where that measured."
+        ),
+    ] = "auto",
     send: Annotated[
         bool, typer.Option("--send", help="Send it; print the reply and its evaluation.")
     ] = False,
@@ -71,6 +78,7 @@ def ask(
     import asyncio
 
     from evokernel.config import resolve
+    from evokernel.devices import device_kind
     from evokernel.models import check_models
     from operators.registry import load_operator
 
@@ -80,7 +88,9 @@ def ask(
     if send:
         for note in check_models(config.llm, Path.cwd()):
             typer.echo(f"evokernel: {note}", err=True)
-    with _subject(config, run, level, id, scale, parent or []) as subject:
+    with _subject(config, run, level, id, scale, parent or [], device) as subject:
+        # A reply is paid for: what measures the program that comes of it must be here.
+        kind = device_kind(subject.device.kind) if send else subject.device.kind
         found = asyncio.run(_inquire(subject, asking, config, send=send))
         problem = subject.search.problem
     if not found.exchanges:
@@ -89,7 +99,7 @@ def ask(
     if found.proposal.source is not None:
         from evokernel.verdict import judge_once
 
-        evaluation = asyncio.run(judge_once(problem, found.proposal.source))
+        evaluation = asyncio.run(judge_once(problem, found.proposal.source, device=kind))
     if as_json:
         print_json(_json(found, evaluation))
     else:
@@ -104,18 +114,21 @@ def _subject(
     id: int | None,
     scale: BundledScale | None,
     parents: list[str],
+    device: str,
 ) -> Iterator[Subject]:
     """What is asked about: a problem of a run, or a bundled one by itself."""
     import asyncio
 
     from evaluator.local import LocalEvaluator
     from evokernel.asking import subject_alone, subject_of_run
+    from evokernel.devices import device_kind
 
     if run is None:
         if parents:
             raise ConfigError("--parent is a candidate of a run: name the run with --run")
-        problem = _bundled(level, id, scale)
-        yield asyncio.run(subject_alone(problem, config, LocalEvaluator()))
+        kind = device_kind(device)
+        problem = _bundled(level, id, scale, kind)
+        yield asyncio.run(subject_alone(problem, config, LocalEvaluator(device=kind)))
         return
     if scale is not None:
         raise ConfigError("--scale is for bundled problems: those of --run have their sizes")
@@ -123,14 +136,14 @@ def _subject(
         yield subject_of_run(store, find_problem(store, level, id), parents)
 
 
-def _bundled(level: int | None, id: int | None, scale: BundledScale | None) -> Problem:
-    from evokernel.devices import default_scale, device_kind
+def _bundled(level: int | None, id: int | None, scale: BundledScale | None, kind: str) -> Problem:
+    from evokernel.devices import default_scale
     from problems.catalogue import load_level
     from problems.problem import Scale
 
     if level is None or id is None:
         raise ConfigError("ask expects --level and --id, or a run with --run")
-    sizes = Scale(scale.value) if scale else default_scale(device_kind("auto"))
+    sizes = Scale(scale.value) if scale else default_scale(kind)
     (problem,) = load_level(level, sizes, [id])
     return problem
 

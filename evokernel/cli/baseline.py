@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,6 +16,7 @@ from problems.errors import ConfigError
 
 if TYPE_CHECKING:
     from evokernel.baselines import Baseline, ProblemBaseline
+    from problems.problem import Problem
 
 __all__ = ["baseline"]
 
@@ -36,24 +38,50 @@ def baseline(
             "eager_tf32, compile and max_autotune on a GPU, eager and compile on a CPU."
         ),
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="File to write, for `report`.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="File to write. Default: where runs on this device find it by themselves."
+        ),
+    ] = None,
+    resume: Annotated[
+        bool,
+        typer.Option(
+            "--resume", help="Go on with the file: what it has a time of is not measured again."
+        ),
+    ] = False,
     seconds: Annotated[
         float, typer.Option(min=0.01, help="Seconds of timed calls for each way.")
     ] = 0.4,
     deadline: Annotated[
-        float, typer.Option(min=1.0, help="Seconds for each problem, then the next follows.")
+        float,
+        typer.Option(min=1.0, help="Seconds for each process, of which each compiler gets one."),
     ] = 300.0,
+    max_minutes: Annotated[
+        float | None,
+        typer.Option(min=0.05, help="Minutes for all of it; --resume goes on from there."),
+    ] = None,
+    jobs: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Processes that compile beside each other; they time one after the other. "
+            "Default: by the number of cores on a GPU, 1 on a CPU.",
+        ),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Measure torch eager at each TF32 setting and compiled, with each one's error.
 
-    Every problem has a process of its own: one that crashes or hangs costs its own row alone.
+    What crashes or hangs costs its own row alone. The file is written after each step, so that an
+    interruption loses what was in flight and nothing else.
     """
     from dataclasses import asdict
 
-    from evokernel.baseline_file import save_baseline
+    from evokernel.baseline_file import load_baseline, save_baseline
+    from evokernel.baseline_shelf import own_path
     from evokernel.devices import default_scale, device_kind
-    from evokernel.yardsticks import Effort, measure_baseline
+    from evokernel.yardsticks import Effort, measure_baseline, most_jobs
     from problems.catalogue import load_level, parse_ids
     from problems.problem import Scale
 
@@ -62,19 +90,43 @@ def baseline(
         raise ConfigError(f"--out {out}: there is no folder {out.absolute().parent}: make it first")
     sizes = Scale(scale.value) if scale else default_scale(kind)
     chosen = load_level(level, sizes, None if problems is None else parse_ids(problems))
+    wanted = _settings(kind, settings)
+    path = out or own_path(kind, level, sizes)
+    # What a user's own file knows of other problems stays in any case.
+    known = load_baseline(path) if path.exists() and (resume or out is None) else None
+
+    def keep(found: Baseline, done: ProblemBaseline) -> None:
+        save_baseline(found, path)
+        _say(done)
+
     found = measure_baseline(
         chosen,
         kind,
-        _settings(kind, settings),
-        effort=Effort(budget_s=seconds, deadline_s=deadline),
-        progress=_say,
+        wanted,
+        effort=Effort(
+            budget_s=seconds,
+            deadline_s=deadline,
+            limit_s=None if max_minutes is None else 60 * max_minutes,
+            jobs=jobs or most_jobs(kind),
+        ),
+        known=known,
+        again=not resume,
+        progress=keep,
     )
-    if out is not None:
-        save_baseline(found, out)
     if as_json:
         print_json(asdict(found))
     else:
         _print(found)
+    typer.echo(f"evokernel: {_stock(found, chosen, wanted)}, kept in {path}", err=True)
+
+
+def _stock(found: Baseline, chosen: Sequence[Problem], wanted: Sequence[str]) -> str:
+    """How many of the times that were asked for are there now."""
+    there = [found.of(problem) for problem in chosen]
+    known = sum(
+        one is not None and one.latency_ms(name) is not None for one in there for name in wanted
+    )
+    return f"{known} of {len(chosen) * len(wanted)} times"
 
 
 def _settings(kind: str, wanted: str | None) -> tuple[str, ...]:
@@ -104,6 +156,8 @@ def _say(done: ProblemBaseline) -> None:
 
 
 def _print(found: Baseline) -> None:
+    from evokernel.baselines import COMPILED, EAGER
+
     out = console()
     versions = ", ".join(f"{name} {version}" for name, version in found.versions.items())
     out.print(
@@ -115,15 +169,17 @@ def _print(found: Baseline) -> None:
     )
     table = Table(box=SIMPLE_HEAD)
     table.add_column("problem")
-    names = [setting.setting for setting in found.problems[0].settings]
+    there = {setting.setting for problem in found.problems for setting in problem.settings}
+    names = [name for name in (*EAGER, *COMPILED) if name in there]
     for name in names:
         table.add_column(name, justify="right")
         table.add_column("error", justify="right")
     for problem in found.problems:
-        cells = [
-            cell
-            for setting in problem.settings
-            for cell in (number(setting.latency_ms, ".4f"), number(setting.error, ".1e"))
-        ]
+        rows = {setting.setting: setting for setting in problem.settings}
+        cells = []
+        for name in names:
+            row = rows.get(name)
+            cells.append(number(None if row is None else row.latency_ms, ".4f"))
+            cells.append(number(None if row is None else row.error, ".1e"))
         table.add_row(f"{problem.level}/{problem.id} {problem.name}", *cells)
     out.print(table)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
+from evokernel.cli.compat import NOTE, CompatOption, verdict_json
 from evokernel.cli.problems import BundledScale
 from evokernel.cli.reading import (
     IdOption,
@@ -49,6 +50,14 @@ def evaluate(
     device: Annotated[
         str, typer.Option(help="Where to measure: auto (a GPU where there is one), cpu or cuda.")
     ] = "auto",
+    baseline: Annotated[
+        Path | None,
+        typer.Option(
+            help="File of `evokernel baseline` for the matched speedup. Default: one of this "
+            "device, if known."
+        ),
+    ] = None,
+    compat: CompatOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Check a candidate on fresh secret inputs and measure it against its reference.
@@ -69,8 +78,11 @@ def evaluate(
         "name": problem.name,
         "scale": problem.scale.value,
     }
+    if compat is not None:
+        _print_compat(problem, source, kind, as_json=as_json, about=about)
+        return
     try:
-        evaluation = asyncio.run(judge_once(problem, source, device=kind))
+        evaluation = asyncio.run(judge_once(problem, source, device=kind, baseline=baseline))
     except ProblemError as error:
         if problem.level:
             raise
@@ -90,6 +102,31 @@ def evaluate(
     code = _exit_code(evaluation)
     if code:
         raise typer.Exit(code)
+
+
+def _print_compat(
+    problem: Problem, source: str, kind: str, *, as_json: bool, about: dict[str, object]
+) -> None:
+    """Judge by KernelBench's rules and tell; exit code 1 where the candidate is wrong."""
+    from evokernel.compat import judge_by_kernelbench
+
+    verdict = judge_by_kernelbench(problem, source, kind)
+    if as_json:
+        print_json({**verdict_json(verdict), **about})
+    else:
+        out = console()
+        out.print(f"[bold]{escape(problem.label)}[/bold], {problem.scale} scale")
+        if verdict.speedup is None:
+            out.print(f"wrong: {verdict.log}", markup=False, highlight=False, soft_wrap=True)
+        else:
+            out.print(
+                f"correct, {verdict.speedup:.2f}x: {verdict.kernel_ms:.4g} ms, reference "
+                f"{verdict.reference_ms:.4g} ms",
+                highlight=False,
+            )
+        out.print(NOTE, markup=False, highlight=False)
+    if not verdict.correct:
+        raise typer.Exit(_CANDIDATE_FAILED)
 
 
 def _read(

@@ -32,6 +32,7 @@ COMMANDS = (
     ("llm", "evokernel.cli.llm:llm"),
     ("export", "evokernel.cli.export:export"),
     ("eval", "evokernel.cli.eval:evaluate"),
+    ("verify", "evokernel.cli.verify:verify"),
     ("problems", "evokernel.cli.problems:problems"),
     ("roofline", "evokernel.cli.roofline:roofline"),
     ("baseline", "evokernel.cli.baseline:baseline"),

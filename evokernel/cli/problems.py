@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -55,8 +56,14 @@ def list_problems(level: _LevelOption = 1, as_json: JsonOption = False) -> None:
     for name in ("name", "family", "notes"):
         table.add_column(name)
     for problem in found:
-        table.add_row(str(problem.id), problem.name, problem.family, "\n".join(problem.notes))
-    console().print(table)
+        remarks = list(problem.notes)
+        if problem.degenerate is not None:
+            remarks.append(f"degenerate: {problem.degenerate}")
+        table.add_row(str(problem.id), problem.name, problem.family, "\n".join(remarks))
+    out = console()
+    out.print(table)
+    sound = sum(problem.degenerate is None for problem in found)
+    out.print(f"{sound} problems count, {len(found) - sound} are degenerate", highlight=False)
 
 
 @problems.command("show")
@@ -90,4 +97,53 @@ def show_problem(
         return
     for note in problem.notes:
         typer.echo(f"# {note}")
+    if problem.degenerate is not None:
+        typer.echo(f"# degenerate: {problem.degenerate}")
     typer.echo(problem.source)
+
+
+@problems.command("lint")
+def lint_problems(
+    file: Annotated[
+        Path | None, typer.Argument(help="A problem file of your own. Default: bundled problems.")
+    ] = None,
+    level: _LevelOption = 1,
+    id: Annotated[
+        int | None, typer.Option("--id", help="Id of a bundled problem. Default: all.")
+    ] = None,
+    scale: _ScaleOption = BundledScale.SMALL,
+    as_json: JsonOption = False,
+) -> None:
+    """Run problems on the CPU and tell which say little about a kernel, and why.
+
+    Exit codes: 0 all are sound, 1 some are degenerate or do not run, 2 wrong usage.
+    """
+    from evaluator.referee.referee import new_referee
+    from problems.catalogue import load_level
+    from problems.errors import ProblemError
+    from problems.loaders import load_file
+    from problems.problem import Scale
+
+    chosen = [] if file is None else [load_file(file)]
+    chosen += [] if chosen else load_level(level, Scale(scale.value), None if id is None else [id])
+    found: list[dict[str, object]] = []
+    referee = new_referee("cpu")
+    try:
+        referee.start()
+        for problem in chosen:
+            try:
+                reason = problem.degenerate or referee.lint(problem)
+            except ProblemError as error:
+                reason = str(error)
+            found.append({"label": problem.label, "degenerate": reason})
+            if not as_json and reason is not None:
+                typer.echo(f"{problem.label}: {reason}")
+    finally:
+        referee.close()
+    flawed = sum(each["degenerate"] is not None for each in found)
+    if as_json:
+        print_json(found)
+    else:
+        typer.echo(f"{len(found) - flawed} of {len(found)} problems are sound")
+    if flawed:
+        raise typer.Exit(1)

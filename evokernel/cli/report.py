@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+from statistics import median
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -10,11 +12,13 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
+from evokernel.cli.compat import CompatOption, comparison_json, print_comparison
 from evokernel.cli.reading import JsonOption, RunArgument, console, number, open_run, print_json
 
 if TYPE_CHECKING:
-    from evokernel.fast_p import Summary
-    from evokernel.report import ProblemReport, Report
+    from archives.rates import Rates
+    from evokernel.problem_report import ProblemReport
+    from evokernel.report import Report
 
 __all__ = ["print_report", "report"]
 
@@ -29,23 +33,30 @@ def report(
         Path | None,
         typer.Option(
             help="File of `evokernel baseline` from the same device, for speedups against the "
-            "fastest torch that is no less accurate, and against torch.compile."
+            "fastest torch that is no less accurate, and against torch.compile. Default: the one "
+            "that the run found when it began."
         ),
     ] = None,
+    compat: CompatOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Print what a run reached: fast_p, geometric means, each problem, each operator."""
     from evokernel.baseline_file import load_baseline
+    from evokernel.compat import judge_best
     from evokernel.report import read_report
     from evokernel.report_json import report_to_json
 
     known = None if baseline is None else load_baseline(baseline)
     with open_run(run) as store:
         found = read_report(store, known)
+        judged = judge_best(store, found) if compat is not None else None
     if as_json:
-        print_json(report_to_json(found))
-    else:
-        print_report(found, console())
+        compared = {} if judged is None else {"kernelbench": comparison_json(judged)}
+        print_json({**report_to_json(found), **compared})
+        return
+    print_report(found, console())
+    if judged is not None:
+        print_comparison(judged, console())
 
 
 def print_report(report: Report, out: Console) -> None:
@@ -53,7 +64,9 @@ def print_report(report: Report, out: Console) -> None:
     out.print(_headline(report))
     for text in _circumstances(report):
         out.print(text, style="dim", highlight=False)
-    out.print(_figures(report.standard, report.matched))
+    out.print(_figures(report))
+    for text in _device_lines(report):
+        out.print(text, highlight=False)
     out.print(_problems(report.problems))
     for line in report.problems:
         if line.reason:
@@ -82,42 +95,87 @@ def _over_correct(mean: float | None) -> str:
 
 
 def _circumstances(report: Report) -> list[str]:
+    """Where and how it was measured, and what was left out."""
     device = "not measured yet" if report.device is None else str(report.device)
-    lines = [
+    counts = report.counts
+    return [
         f"scale {report.scale} · device {device} · referee {report.referee_version or 'unknown'} · "
         f"noise floor {report.noise_floor:.1%}",
-        f"{report.counts.attempts} attempts, {report.counts.evaluations} evaluations, "
-        f"{report.counts.verifications} verifications",
+        f"{counts.attempts} attempts, {counts.evaluations} evaluations, "
+        f"{counts.verifications} verifications",
+        *_device_facts(report),
+        *_omissions(report),
     ]
+
+
+def _device_facts(report: Report) -> Iterator[str]:
+    """What is known of the device, and how far its numbers may be trusted."""
+    kind = None if report.device is None else report.device.kind
     if report.baseline is not None:
-        lines.append(
+        yield (
             f"matched and compiled speedups: baseline of {report.baseline.date}, torch "
             f"{report.baseline.versions.get('torch', 'unknown')}"
         )
+    elif kind == "cuda":
+        yield (
+            "No baseline of this device is known, so nothing is matched: measure one with "
+            "'evokernel baseline', then give it with --baseline."
+        )
+    if report.rates is not None and kind == "cuda":
+        yield _measured(report.rates)
     if report.noisy:
-        lines.append(
+        yield (
             "The host was too noisy to calibrate: a noise floor of "
             f"{report.noise_floor:.0%} is assumed."
         )
-    if report.counts.unstable:
-        lines.append(f"Without a verdict because the host was too noisy: {report.counts.unstable}.")
-    if report.device is not None and report.device.kind == "cpu":
+    if kind == "cpu":
         sizes = " on reduced sizes" if report.scale in _REDUCED else ""
-        lines.append(f"CPU numbers{sizes} are not KernelBench numbers.")
-    left_out, skipped = report.count("degenerate"), report.count("skipped")
-    if left_out:
-        lines.append(f"Left out of the figures because degenerate: {left_out}.")
-    if skipped:
-        lines.append(f"Skipped, and counted as not solved: {skipped}.")
-    unverified = report.count("unverified")
-    if unverified:
-        lines.append(
-            f"With a speedup of the search alone, not verified and never sure: {unverified}."
+        yield f"CPU numbers{sizes} are not KernelBench numbers."
+
+
+def _omissions(report: Report) -> Iterator[str]:
+    """What does not count, and why."""
+    sentences = {
+        "Without a verdict because the host was too noisy": report.counts.unstable,
+        "Impossible, since no program on this device is so fast, and kept out of every archive": (
+            report.counts.impossible
+        ),
+        "Left out of the figures because degenerate": report.count("degenerate"),
+        "Skipped, and counted as not solved": report.count("skipped"),
+        "With a speedup of the search alone, not verified and never sure": (
+            report.count("unverified")
+        ),
+    }
+    yield from (f"{words}: {number}." for words, number in sentences.items() if number)
+
+
+def _device_lines(report: Report) -> Iterator[str]:
+    """How the results stand against compiled torch and against the device."""
+    if report.over_best is not None:
+        yield (
+            "Over the fastest of eager, compiled and autotuned torch: geometric mean "
+            f"{number(report.over_best.geomean_with_fallback, '.2f', 'x')} with fallback, of "
+            f"{report.num_over_best} problems."
         )
-    return lines
+    shares = report.bytes_shares
+    if shares:
+        yield (
+            f"Share of the datasheet's bandwidth, least bytes over time: median "
+            f"{median(shares):.2f} of {len(shares)} problems bound by memory."
+        )
 
 
-def _figures(standard: Summary, matched: Summary) -> Table:
+def _measured(rates: Rates) -> str:
+    units = {"fp32": rates.fp32, "TF32": rates.tf32, "16 bits": rates.fp16}
+    products = ", ".join(f"{rate:,.0f} ({name})" for name, rate in units.items() if rate)
+    return (
+        f"measured there: {rates.read_gbps:,.0f} GB/s read, {rates.write_gbps:,.0f} written, "
+        f"{rates.copy_gbps:,.0f} copied; products at {products} TFLOP/s"
+    )
+
+
+def _figures(report: Report) -> Table:
+    standard, matched = report.standard, report.matched
     table = Table(
         title="Share of problems faster than p times the reference",
         title_justify="left",

@@ -76,6 +76,8 @@ def describe_evaluation(evaluation: Evaluation) -> list[str]:
             f"{number(evaluation.latency_ms, '.4f')} ms against "
             f"{number(evaluation.reference_ms, '.4f')} ms"
         )
+    if evaluation.roofline_share is not None:
+        lines.append(f"{evaluation.roofline_share:.0%} of what this device was measured to allow")
     kernels = _describe_facts(evaluation.facts)
     if kernels:
         lines.append(kernels)
@@ -107,7 +109,15 @@ def _describe_facts(facts: KernelFacts) -> str:
     if facts.reuse is not None:
         pieces.append(f"reuse in {facts.reuse}")
     if facts.work is not None:
-        pieces.append(f"{facts.work} bytes per iteration")
+        # A CPU's main loop, whose registers are known, or a program of a GPU's grid.
+        unit = "program" if facts.vector_bits is None else "iteration"
+        pieces.append(f"{facts.work} bytes per {unit}")
+    if facts.programs is not None:
+        pieces.append(f"{facts.programs:,} programs a launch")
+    if facts.registers is not None:
+        pieces.append(f"{facts.registers} registers a thread")
+    if facts.shared_bytes is not None:
+        pieces.append(f"{facts.shared_bytes:,} bytes of shared memory a program")
     if facts.vector_bits is not None:
         pieces.append(f"{facts.vector_bits}-bit vectors" if facts.vector_bits else "scalar code")
     return ", ".join(pieces)

@@ -43,6 +43,7 @@ from operators.operator import Operator, OperatorContext, Parent, Proposal
 from operators.registry import OPERATORS
 from problems.errors import ProblemError, StoreError
 from problems.graph import OperatorGraph
+from problems.lifted import Lifted
 from problems.problem import Problem, Scale
 
 VALUES = list(range(8))
@@ -189,6 +190,12 @@ class Landscape:
 
     async def graph(self, problem: Problem) -> OperatorGraph:
         return OperatorGraph(inputs=(), parameters={}, buffers={}, nodes=(), outputs=())
+
+    async def lint(self, problem: Problem) -> str | None:
+        return problem.degenerate
+
+    async def lift(self, problem: Problem) -> tuple[Lifted, ...]:
+        return ()
 
     async def evaluate(self, request: EvaluationRequest) -> Evaluation:
         self.requests.append(request)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import time
 from pathlib import Path
 
 import pytest
+import torch
 
 from archives.evaluation import DeviceFingerprint
+from evaluator.referee.device import core_sets, fingerprint
 from evokernel.baseline_file import load_baseline, save_baseline
 from evokernel.baselines import (
     Baseline,
@@ -18,6 +21,8 @@ from evokernel.baselines import (
     matched_speedup,
     settings_for,
     speedup_over,
+    speedup_over_best,
+    with_settings,
 )
 from evokernel.yardsticks import Effort, measure_baseline
 from problems.errors import ConfigError
@@ -94,7 +99,7 @@ def test_a_crash_and_a_hang_cost_their_own_rows_alone(capfd: pytest.CaptureFixtu
         "cpu",
         ["eager"],
         effort=Effort(budget_s=0.05, deadline_s=4.0),
-        progress=lambda each: done.append(each.id),
+        progress=lambda _, each: done.append(each.id),
     )
     assert done == [1, 2, 3, 4, 5]
     softmax, crash, hang, broken, relu = (each.settings[0] for each in found.problems)
@@ -117,6 +122,103 @@ def test_a_crash_and_a_hang_cost_their_own_rows_alone(capfd: pytest.CaptureFixtu
     assert {"python", "torch"} <= found.versions.keys()
     assert found.problems[0].key == problems[0].key
     assert capfd.readouterr().out == "", "what a problem prints is no answer"
+
+
+def here(*problems: Problem) -> Baseline:
+    """A made-up baseline of this very host that knows some problems."""
+    cores = core_sets()
+    return Baseline(
+        kind="cpu",
+        device=fingerprint(cores.threads).name,
+        threads=cores.threads,
+        scale="custom",
+        versions={"torch": torch.__version__},
+        date="2026-01-01",
+        problems=tuple(
+            ProblemBaseline(
+                key=each.key, level=each.level, id=each.id, name=each.name, settings=(DEFAULT,)
+            )
+            for each in problems
+        ),
+    )
+
+
+def test_a_baseline_is_continued_where_it_ended() -> None:
+    first, second = problem(1, "return torch.relu(x)"), problem(2, "return torch.exp(x)")
+    known = here(first)
+    told: list[tuple[int, int]] = []
+    found = measure_baseline(
+        [second, first],
+        "cpu",
+        ["eager"],
+        effort=Effort(budget_s=0.02),
+        known=known,
+        progress=lambda everything, one: told.append((one.id, len(everything.problems))),
+    )
+    assert told == [(2, 2)], "what is there is not measured again, and each step could be saved"
+    assert found.of(first) == known.of(first)
+    new = found.of(second)
+    assert new is not None
+    assert new.latency_ms("eager") != DEFAULT.latency_ms
+    assert found.date > known.date
+    assert measure_baseline([first], "cpu", ["eager"], known=known) == known
+
+
+def test_a_baseline_of_another_version_is_not_continued() -> None:
+    told: list[int] = []
+    with pytest.raises(ConfigError, match="to be continued was measured with torch 0"):
+        measure_baseline(
+            [problem(1, "return torch.relu(x)"), problem(2, "return torch.exp(x)")],
+            "cpu",
+            ["eager"],
+            effort=Effort(budget_s=0.02),
+            known=dataclasses.replace(here(), versions={"torch": "0.1"}),
+            progress=lambda _, one: told.append(one.id),
+        )
+    assert told == [], "nothing of it would be saved"
+
+
+def test_the_time_for_all_of_it_is_kept_and_what_is_not_done_is_left_out(tmp_path: Path) -> None:
+    seen = tmp_path / "pid"
+    first, hanging, third = (
+        problem(1, "return torch.relu(x)"),
+        problem(2, f'open("{seen}", "w").write(str(os.getpid())); time.sleep(1000)'),
+        problem(3, "return torch.exp(x)"),
+    )
+    known = here(first, third)
+    start = time.monotonic()
+    found = measure_baseline(
+        [hanging, first, third],
+        "cpu",
+        ["eager"],
+        effort=Effort(budget_s=0.02, limit_s=5.0),
+        known=known,
+        again=True,
+    )
+    assert time.monotonic() - start < 60
+    assert found == known, "what was known of the others stays"
+    if seen.exists():  # Else the machine was too busy to get as far.
+        assert not Path("/proc", seen.read_text()).exists()
+
+
+def test_processes_beside_each_other_take_turns_at_the_device(tmp_path: Path) -> None:
+    log = tmp_path / "calls"
+    body = (
+        f'file = open("{log}", "a"); file.write(f"{{os.getpid()}} +\\n"); file.flush(); '
+        f'time.sleep(0.02); file.write(f"{{os.getpid()}} -\\n"); file.close(); return x + '
+    )
+    found = measure_baseline(
+        [problem(number, f"{body}{number}") for number in (1, 2, 3)],
+        "cpu",
+        ["eager"],
+        effort=Effort(budget_s=0.2, jobs=2),
+    )
+    assert [one.latency_ms("eager") is not None for one in found.problems] == [True] * 3
+    lines = [line.split() for line in log.read_text().splitlines()]
+    assert len({pid for pid, _ in lines}) == 3
+    for (before, begins), (after, ends) in zip(lines[::2], lines[1::2], strict=True):
+        assert (begins, ends) == ("+", "-"), "a call began while another process was called"
+        assert before == after
 
 
 @pytest.mark.slow
@@ -163,6 +265,13 @@ def test_strict_eager_counts_where_the_default_is_less_accurate() -> None:
     assert matched_speedup(0.5, 3e-4, convolution) == pytest.approx(0.5)
 
 
+def test_a_setting_that_changes_nothing_is_not_beaten_twice() -> None:
+    lucky = Setting(setting="eager_tf32", latency_ms=7.8, error=1e-6)
+    assert matched_speedup(2.0, 1e-6, (DEFAULT, lucky)) == pytest.approx(2.0)
+    faster = dataclasses.replace(lucky, latency_ms=7.0)
+    assert matched_speedup(2.0, 1e-6, (DEFAULT, faster)) == pytest.approx(1.75)
+
+
 def test_a_setting_of_unknown_error_has_to_be_beaten_and_a_failed_one_has_not() -> None:
     unknown = dataclasses.replace(TF32, error=None)
     assert matched_speedup(2.0, 1e-9, (DEFAULT, unknown)) == pytest.approx(0.25)
@@ -179,6 +288,26 @@ def test_without_eager_at_the_defaults_nothing_is_matched() -> None:
 def test_compiled_torch_is_compared_through_the_default() -> None:
     assert speedup_over("compile", 2.0, SETTINGS) == pytest.approx(1.0)
     assert speedup_over("max_autotune", 2.0, SETTINGS) is None
+
+
+def test_the_best_of_torch_is_known_where_all_of_it_was_measured() -> None:
+    tuned = Setting(setting="max_autotune", latency_ms=5.0, error=1e-6)
+    assert speedup_over_best(2.0, (*SETTINGS, tuned)) == pytest.approx(1.0)
+    assert speedup_over_best(2.0, SETTINGS) is None
+    slow = dataclasses.replace(COMPILED, latency_ms=90.0)
+    assert speedup_over_best(2.0, (DEFAULT, slow, tuned)) == pytest.approx(1.25)
+
+
+def test_new_settings_join_in_their_order_and_replace_old_ones() -> None:
+    known = ProblemBaseline(key="k", level=1, id=1, name="Matmul", settings=(COMPILED, DEFAULT))
+    faster = dataclasses.replace(COMPILED, latency_ms=3.0)
+    joined = with_settings(known, (TF32, faster))
+    assert joined.settings == (DEFAULT, TF32, faster)
+
+
+def test_packages_and_modules_may_state_the_version_of_torch_differently() -> None:
+    built = dataclasses.replace(BASELINE, versions={**BASELINE.versions, "torch": "2.11.0+cu130"})
+    check_device(built, GPU)
 
 
 def test_a_file_gives_back_what_was_saved(tmp_path: Path) -> None:

@@ -7,10 +7,15 @@ from pathlib import Path
 
 import pytest
 
+import evaluator.referee.cuda.device
+import evokernel.verdict
+from archives.evaluation import Evaluation, KernelFacts
 from archives.export import canonical_export
 from archives.store import Store
+from problems.problem import Problem
 from tests.evokernel import landscape as world
 from tests.evokernel import talk
+from tests.evokernel.gpu_landscape import GpuLandscape
 from tests.evokernel.test_cli_run import OPERATORS, invoke, start
 from tests.scripted_llm import Reply, Request, ScriptedServer, fenced
 
@@ -123,3 +128,35 @@ def test_ask_sends_measures_and_shows_what_came_of_it() -> None:
     assert found["exchanges"][0]["messages"][0]["role"] == "system"
     assert found["source"].strip() == SOFTMAX.strip()
     assert found["evaluation"]["status"] in ("OK", "UNSTABLE")
+
+
+def test_a_question_about_a_gpus_run_is_answered_for_that_gpu(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    config = world.config("search.generations=0")
+    with world.new_store(tmp_path / "run", config, 1) as store:
+        world.sit(store, config, GpuLandscape())
+    measured_on: list[str] = []
+
+    async def judge_once(problem: Problem, source: str, *, device: str) -> Evaluation:
+        measured_on.append(device)
+        return world.fit(2.0, KernelFacts())
+
+    monkeypatch.setattr(evokernel.verdict, "judge_once", judge_once)
+    with ScriptedServer(lambda request: Reply(text=talk.any_point("", request.prompt))) as server:
+        words = (
+            *("ask", "--run", str(tmp_path / "run"), "--id", "1", "--llm", "openai/scripted"),
+            *("--set", f"llm.api_base={server.url}"),
+        )
+        shown = invoke(*words)
+        assert "On NVIDIA H200" in shown.stdout
+        assert "rates that were measured on this very device" in shown.stdout
+        absent = invoke(*words, "--send")
+        assert absent.exit_code == 2
+        assert "no NVIDIA GPU was found" in absent.stderr
+        assert not server.requests, "what could not be measured is not paid for"
+        monkeypatch.setattr(evaluator.referee.cuda.device, "gpu_count", lambda: 1)
+        sent = invoke(*words, "--send")
+        assert sent.exit_code == 0, sent.stderr
+    assert len(server.requests) == 1
+    assert measured_on == ["cuda"]

@@ -11,15 +11,19 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from archives.records import RunCounts
+from evaluator.referee.device import core_sets, fingerprint
 from evokernel.baseline_file import load_baseline, save_baseline
+from evokernel.baseline_shelf import baseline_for, own_folder
 from evokernel.baselines import Baseline, ProblemBaseline, Setting
 from evokernel.cli.main import build_app
 from evokernel.cli.reading import console
 from evokernel.cli.report import print_report
 from evokernel.fast_p import Score, summarise
+from evokernel.lights import light_on
 from evokernel.report import Best, ProblemReport, Report
 from problems.catalogue import load_level
 from problems.problem import Scale
+from problems.trace import trace
 from tests.evokernel.conftest import DEVICE, PROBLEMS, evaluation
 
 
@@ -67,20 +71,33 @@ def cpu_file(tmp_path: Path) -> Path:
     return path
 
 
-def test_the_command_measures_writes_and_prints(tmp_path: Path) -> None:
-    path = tmp_path / "out.json"
-    done = call(
-        "baseline", "--problems", "19", "--settings", "eager", "--seconds", 0.05, "--out", path
-    )
+def test_the_command_measures_writes_and_prints_and_goes_on(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    words = ("baseline", "--problems", "19", "--settings", "eager", "--seconds", 0.05)
+    done = call(*words)
     assert done.exit_code == 0, done.output
     assert "1/19 ReLU: eager " in done.stderr
     assert "1/19 ReLU" in done.stdout
+    (path,) = own_folder().iterdir()
+    assert f"1 of 1 times, kept in {path}" in done.stderr
     found = load_baseline(path)
     (relu,) = load_level(1, Scale.SMALL, [19])
     known = found.of(relu)
     assert known is not None
     assert (known.latency_ms("eager") or 0) > 0
     assert found.scale == "small"
+    device = fingerprint(core_sets().threads)
+    assert baseline_for(device, [relu]) == found, "runs on this device find it by themselves"
+    again = call(*words, "--resume")
+    assert again.exit_code == 0, again.output
+    assert "1/19 ReLU: eager " not in again.stderr, "what is there is not measured again"
+    assert load_baseline(path) == found
+    copied = tmp_path / "copied.json"
+    copied.write_bytes(path.read_bytes())
+    assert call(*words, "--resume", "--out", copied).exit_code == 0
+    assert load_baseline(copied) == found
 
 
 @pytest.mark.parametrize(
@@ -213,3 +230,27 @@ def test_the_roofline_refuses_the_baseline_of_another_gpu(gpu_file: Path) -> Non
     assert done.exit_code == 2
     assert "was measured on NVIDIA H200, --gpu asks for H100" in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+def test_the_share_of_the_datasheets_bytes_is_that_of_problems_bound_by_memory() -> None:
+    gpu = dataclasses.replace(DEVICE, kind="cuda", name="NVIDIA H200")
+
+    def line(id: int, latency_ms: float) -> ProblemReport:
+        (problem,) = load_level(1, Scale.OFFICIAL, [id])
+        measured = dataclasses.replace(evaluation(2.0, verified=True), latency_ms=latency_ms)
+        return ProblemReport(
+            problem=problem,
+            status="verified",
+            best=Best(candidate="c" * 64, evaluation=measured, is_reference=False),
+            light=light_on(gpu, problem, trace(problem.source)),
+        )
+
+    relu, product = line(19, 3.2), line(1, 1.0)
+    assert relu.light is not None
+    assert product.light is not None
+    assert (relu.light.bound, product.light.bound) == ("memory", "compute")
+    # 6.44 GB read and as many written, at 4,800 GB/s.
+    assert relu.bytes_share == pytest.approx(2 * 6.4424 / 4.8 / 3.2, rel=1e-3)
+    assert product.bytes_share is None
+    assert light_on(DEVICE, relu.problem, trace(relu.problem.source)) is None
+    assert light_on(dataclasses.replace(gpu, name="Some GPU"), relu.problem, None) is None

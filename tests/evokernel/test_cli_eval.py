@@ -9,12 +9,13 @@ import pytest
 from typer.testing import CliRunner
 
 import evaluator.local
-from archives.evaluation import Evaluation, Interval, KernelFacts, Rung, Status
-from evaluator.evaluator import EvaluationRequest, Purpose
+from archives.evaluation import DeviceFingerprint, Evaluation, Interval, KernelFacts, Rung, Status
+from evaluator.evaluator import Capacity, EvaluationRequest, Purpose
 from evokernel.cli.main import build_app
 from problems.errors import EvaluatorError, ProblemError
 from problems.problem import Scale
 
+CPU = DeviceFingerprint(kind="cpu", name="Test CPU", uuid="c", threads=1, versions={})
 EXAMPLES = Path(__file__).parents[2] / "examples"
 KERNEL = EXAMPLES / "kernels/level1/88_MinGPTNewGelu.py"
 KEYS = [
@@ -45,12 +46,14 @@ class Told:
     answer: Evaluation | Exception = GOOD
     requests: list[EvaluationRequest]
 
-    def __init__(self, *, device: str) -> None:
+    def __init__(self, *, device: str, rate: bool) -> None:
+        assert rate == (device == "cuda"), "a GPU's share of its ceiling is part of a verdict"
         self.device = device
         self.closed = False
 
-    async def start(self) -> None:
+    async def start(self) -> Capacity:
         Told.requests = []
+        return Capacity(device=CPU, in_flight=1, noise_floor=0.015, memory_bytes=1 << 30)
 
     async def evaluate(self, request: EvaluationRequest) -> Evaluation:
         Told.requests.append(request)

@@ -36,6 +36,7 @@ def call(*words: object) -> Result:
     return CliRunner().invoke(build_app("roofline"), ["roofline", *map(str, words)])
 
 
+@pytest.mark.alone
 def test_all_problems_in_under_twenty_seconds() -> None:
     start = time.perf_counter()
     done = call("--level", 1, "--gpu", "H200", "--json")

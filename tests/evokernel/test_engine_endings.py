@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from archives.attempt import AttemptState
@@ -13,8 +15,12 @@ from archives.evaluation import Evaluation, Rung, Status
 from archives.records import ProblemStatus, RunState
 from evaluator.evaluator import EvaluationRequest, Purpose
 from evokernel.engine import Engine
+from evokernel.report import read_report
+from evokernel.report_json import report_to_json
+from operators.operator import OperatorContext, Parent, Proposal
 from problems.errors import EvaluatorError, ProblemError
 from tests.evokernel import landscape as world
+from tests.evokernel.gpu_landscape import GpuLandscape
 
 
 def broken(request: EvaluationRequest) -> Evaluation:
@@ -131,13 +137,23 @@ def test_a_problem_at_the_ceiling_stops_early(tmp_path: Path) -> None:
             return None
         return replace(world.Landscape().judge(request), roofline_share=0.98)
 
-    config = world.config("search.generations=20", "search.ceiling_share=0.97")
+    shape = ("search.generations=3", "search.ceiling_share=0.97")
+    config = world.config(*shape, "search.stop_at_ceiling=true")
     with world.new_store(tmp_path / "run", config, 1) as store:
         world.sit(store, config, world.Landscape(verdict=verdict))
         (state,) = store.problem_states()
         assert state.status is ProblemStatus.SOLVED
         assert "98 %" in state.reason
         assert state.generation == 0
+    # By itself a run stops there on a GPU alone, whose ceiling is known from a datasheet.
+    config = world.config(*shape)
+    with world.new_store(tmp_path / "cpu", config, 1) as store:
+        world.sit(store, config, world.Landscape(verdict=verdict))
+        assert [each.generation for each in store.problem_states()] == [3]
+    with world.new_store(tmp_path / "gpu", config, 1) as store:
+        world.sit(store, config, GpuLandscape(verdict=verdict))
+        (state,) = store.problem_states()
+        assert (state.status, state.generation) == (ProblemStatus.SOLVED, 0)
 
 
 def test_a_problem_without_one_correct_child_ends_too(tmp_path: Path) -> None:
@@ -159,3 +175,54 @@ def test_a_skipped_problem_names_its_file_and_not_its_label(tmp_path: Path) -> N
     assert ending.skipped == (
         ("1/1 Valley1", "/home/me/mine.py: fails in step 'open': ZeroDivision"),
     )
+
+
+class Repair:
+    """Starts from failures, and takes note of which."""
+
+    name = "repair"
+    num_parents = (1, 1)
+    from_failures = True
+
+    def __init__(self) -> None:
+        self.parents: list[Parent] = []
+
+    def applies(self, context: OperatorContext) -> bool:
+        return True
+
+    async def propose(
+        self, parents: Sequence[Parent], context: OperatorContext, rng: np.random.Generator
+    ) -> Proposal:
+        self.parents += parents
+        return Proposal(source=None, reason="nothing_to_change")
+
+
+@pytest.mark.parametrize("status", [Status.IMPOSSIBLE, Status.CRASHED])
+def test_an_impossible_time_is_shown_and_nothing_starts_from_it(
+    status: Status, tmp_path: Path
+) -> None:
+    def verdict(request: EvaluationRequest) -> Evaluation | None:
+        if not request.configurations:
+            return None  # The reference; else nothing would be left to search.
+        return Evaluation(status=status, reason="faster_than_memory", log="0.01 ms")
+
+    config = world.config("search.generations=3")
+    repair = Repair()
+    with world.new_store(tmp_path / "run", config, 1) as store:
+        engine = Engine(
+            store=store,
+            config=config,
+            evaluator=world.Landscape(verdict=verdict),
+            operators={**world.operators(), "repair": repair},
+        )
+        asyncio.run(engine.run())
+        report = read_report(store)
+    failed = {parent.evaluation.status for parent in repair.parents}
+    if status is Status.IMPOSSIBLE:
+        assert failed == set()
+        assert report.counts.impossible > 0
+        assert report_to_json(report)["num_impossible"] == report.counts.impossible
+    else:
+        assert failed == {Status.CRASHED}
+        assert report.counts.impossible == 0
+    assert report.problems[0].status == "reference"

@@ -180,7 +180,9 @@ def test_keys_show_up_nowhere(
     assert not {secret, "another-0123456789"} & set(inherited.values())
     assert os.environ["OTHER_API_KEY"] == "another-0123456789"
     assert "OPENAI_API_KEY" not in os.environ
-    for file in (tmp_path / "run").iterdir():
+    files = [file for file in (tmp_path / "run").rglob("*") if file.is_file()]
+    assert files
+    for file in files:
         assert secret.encode() not in file.read_bytes()
 
 
@@ -216,7 +218,7 @@ def test_the_referee_judges_what_a_model_writes(tmp_path: Path) -> None:
     kernels = Path(__file__).parents[1] / "evaluator"
     good = (kernels / "honest/cpp_softmax.py").read_text()
     wrong = good.replace("1 / s", "2 / s")
-    cheat = (kernels / "cheats/lazy_tensor.py").read_text()
+    cheat = (kernels.parent / "zoo/cheats/lazy_tensor.py").read_text()
     replies = [Reply(text=fenced(module)) for module in (wrong, cheat, good)]
     (softmax,) = load_level(1, Scale.TINY, [23])
     with ScriptedServer(in_order(replies)) as server:

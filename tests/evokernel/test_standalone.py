@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import subprocess
 import sys
@@ -12,6 +13,8 @@ import pytest
 from typer.testing import CliRunner
 
 from evokernel.cli.main import build_app
+from evokernel.standalone import standalone
+from tests.evokernel.conftest import DEVICE, GRAPH, KERNEL, PROBLEMS, evaluation
 
 CHECK = """\
 import importlib.util, json, sys
@@ -129,3 +132,17 @@ def test_a_folder_that_cannot_be_made_is_one_sentence(
     )
     assert result.exit_code == 2
     assert result.stderr.startswith("evokernel: cannot write")
+
+
+def test_a_gpus_kernel_says_what_it_beats_and_how_much_is_left() -> None:
+    gpu = dataclasses.replace(DEVICE, kind="cuda", name="NVIDIA H200", threads=0)
+    known = dataclasses.replace(
+        evaluation(2.0, verified=True, matched=1.5), device=gpu, roofline_share=0.834
+    )
+    text = standalone(PROBLEMS[0], KERNEL, known, GRAPH)
+    head = [line for line in text.splitlines() if line.startswith("# ")]
+    assert any(line.startswith("# 1.50x against the fastest PyTorch setting") for line in head)
+    assert "# 83% of what the device was measured to allow." in head
+    compile(text, "exported.py", "exec")
+    on_cpu = standalone(PROBLEMS[0], KERNEL, evaluation(2.0, verified=True), GRAPH)
+    assert "fastest PyTorch setting" not in on_cpu

@@ -1,0 +1,91 @@
+"""What Inductor wrote for the problems of a run, kept beside its store.
+
+Compiling takes a while and may come out differently on another day: a run that goes on, or is
+replayed, works with what was written at first. Texts are large and are read by one operator, so
+they are files, one for each problem: `RUN/lifted/KEY.json.gz`.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import logging
+import os
+from pathlib import Path
+
+from evaluator.evaluator import Evaluator
+from problems.errors import EvaluatorError, StoreError
+from problems.lifted import Lifted
+from problems.problem import Problem
+
+__all__ = ["LIFTING_OPERATOR", "lifted_code", "read_lifted"]
+
+LIFTING_OPERATOR = "compiler"
+"""The operator that wants Inductor's code."""
+_LOG = logging.getLogger(__name__)
+
+
+async def lifted_code(
+    folder: Path, evaluator: Evaluator, problem: Problem
+) -> tuple[Lifted, ...] | None:
+    """Return what Inductor writes for a problem; what was written before, where it was.
+
+    Args:
+        folder: The run's folder.
+        evaluator: Lets Inductor compile.
+        problem: The problem.
+
+    Returns:
+        One for each set of options; None where the evaluator failed, so that it is asked again.
+
+    Raises:
+        StoreError: The file of an earlier answer is damaged, or a new one cannot be written.
+    """
+    known = read_lifted(folder, problem.key)
+    if known is not None:
+        return known
+    try:
+        found = await evaluator.lift(problem)
+    except EvaluatorError as error:
+        _LOG.warning("Inductor's code for %s could not be had: %s", problem.label, error)
+        return None
+    for one in found:
+        if one.reason:
+            _LOG.info("%s, options %s: %s %s", problem.label, one.options, one.reason, one.detail)
+    _write(_path(folder, problem.key), found)
+    return found
+
+
+def read_lifted(folder: Path, problem_key: str) -> tuple[Lifted, ...] | None:
+    """Return what is kept for a problem; None where nothing is.
+
+    Raises:
+        StoreError: The file is damaged.
+    """
+    path = _path(folder, problem_key)
+    try:
+        with gzip.open(path, "rt", encoding="utf-8") as file:
+            return tuple(Lifted.from_json(one) for one in json.load(file))
+    except FileNotFoundError:
+        return None
+    except (OSError, EOFError, ValueError, TypeError, KeyError) as error:
+        raise StoreError(
+            f"the file {path} with Inductor's code is damaged ({error}): remove it, and the code "
+            "is generated anew"
+        ) from error
+
+
+def _write(path: Path, found: tuple[Lifted, ...]) -> None:
+    """Write the file at once: whoever is interrupted leaves none behind."""
+    partial = path.with_suffix(".partial")
+    try:
+        path.parent.mkdir(exist_ok=True)
+        with gzip.open(partial, "wt", encoding="utf-8") as file:
+            json.dump([one.to_json() for one in found], file)
+        os.replace(partial, path)
+    except OSError as error:
+        raise StoreError(f"the file {path} cannot be written: {error.strerror}") from error
+
+
+def _path(folder: Path, problem_key: str) -> Path:
+    return folder / "lifted" / f"{problem_key}.json.gz"

@@ -1,0 +1,203 @@
+"""Checking a run's elites again: later, on new secret inputs, perhaps on another device.
+
+What a search has selected for being best was partly lucky, and what was true of a driver or a
+library last month need not be. So every elite can be verified once more; what fails is withdrawn,
+and whoever moves up into its cell is verified in turn. An elite's number is its latest
+verification.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from archives.evaluation import DeviceFingerprint, Evaluation, Status
+from archives.store import Store
+from evaluator.evaluator import EvaluationRequest, Evaluator, Purpose
+from evokernel.matching import Matching, kept_baseline
+from problems.errors import ConfigError, EvaluatorError, ProblemError
+from problems.problem import Problem
+
+__all__ = ["Finding", "Outcome", "recheck"]
+
+TRIES = 3
+"""Times that a verification is asked for where the host is too busy to tell."""
+
+
+class Outcome(StrEnum):
+    """What became of an elite."""
+
+    CONFIRMED = "confirmed"
+    """Right, and as fast as before: the intervals meet."""
+    FASTER = "faster"
+    SLOWER = "slower"
+    FIRST = "first"
+    """Verified for the first time: before there was only the search's own measurement."""
+    WITHDRAWN = "withdrawn"
+    """It failed, and is in no cell any more."""
+    UNSURE = "unsure"
+    """The host was too busy, or the evaluator failed: what was known stands."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """What was found about one elite.
+
+    Attributes:
+        problem: The problem.
+        candidate: Id of the elite.
+        outcome: What became of it.
+        before: What counted for it until now.
+        after: The new verdict; None where there is none.
+    """
+
+    problem: Problem
+    candidate: str
+    outcome: Outcome
+    before: Evaluation | None
+    after: Evaluation | None
+
+
+async def recheck(
+    store: Store,
+    evaluator: Evaluator,
+    *,
+    problems: tuple[Problem, ...] | None = None,
+    told: Callable[[Finding], None] = lambda finding: None,
+) -> tuple[list[Finding], list[tuple[Problem, str]]]:
+    """Verify every elite of a run again, and withdraw what fails.
+
+    Args:
+        store: The run, open for writing.
+        evaluator: Whoever measures; it is started and closed here.
+        problems: Only these problems of the run; None: all.
+        told: Called with each finding as soon as it is recorded.
+
+    Returns:
+        The findings in the order of problems, and the problems that do not run here, with why.
+
+    Raises:
+        ConfigError: The run was measured on a device of another kind or name.
+        EvaluatorError: The evaluator does not start.
+    """
+    try:
+        capacity = await evaluator.start()
+        _require_device(store, capacity.device)
+        work = _Recheck(
+            store=store,
+            evaluator=evaluator,
+            matching=Matching(baseline=kept_baseline(store.folder)),
+            places=asyncio.Semaphore(capacity.in_flight),
+            told=told,
+        )
+        findings: list[Finding] = []
+        unable: list[tuple[Problem, str]] = []
+        for problem in store.problems() if problems is None else problems:
+            try:
+                findings += await work.problem(problem)
+            except ProblemError as error:
+                unable.append((problem, str(error)))
+        return findings, unable
+    finally:
+        await evaluator.close()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Recheck:
+    """One going through a run.
+
+    Attributes:
+        store: The run.
+        evaluator: Has started.
+        matching: Completes verdicts by the run's baseline.
+        places: Requests that may be outstanding.
+        told: Called with each finding.
+    """
+
+    store: Store
+    evaluator: Evaluator
+    matching: Matching
+    places: asyncio.Semaphore
+    told: Callable[[Finding], None]
+
+    async def problem(self, problem: Problem) -> list[Finding]:
+        """Verify a problem's elites, and those that move up for what is withdrawn."""
+        findings: list[Finding] = []
+        seen: set[str] = set()
+        while fresh := self._elites(problem) - seen:
+            seen |= fresh
+            results = await asyncio.gather(
+                *(self._one(problem, candidate) for candidate in sorted(fresh)),
+                return_exceptions=True,
+            )
+            for result in results:
+                if isinstance(result, BaseException):
+                    raise result
+                findings.append(result)
+        return findings
+
+    def _elites(self, problem: Problem) -> set[str]:
+        return {elite.candidate for elite in self.store.elites(problem.key)}
+
+    async def _one(self, problem: Problem, candidate: str) -> Finding:
+        before = self.store.evaluation(problem.key, candidate)
+        request = EvaluationRequest(
+            problem=problem,
+            candidate=self.store.candidate(candidate, problem.key),
+            purpose=Purpose.VERIFY,
+        )
+        async with self.places:
+            after = await self._verdict(request)
+        outcome = _outcome(before, after)
+        if after is not None and outcome is not Outcome.UNSURE:
+            self.store.record_verification(problem.key, candidate, after)
+        if after is not None and outcome is Outcome.WITHDRAWN:
+            self.store.withdraw(problem.key, candidate, after.reason)
+        finding = Finding(
+            problem=problem, candidate=candidate, outcome=outcome, before=before, after=after
+        )
+        self.told(finding)
+        return finding
+
+    async def _verdict(self, request: EvaluationRequest) -> Evaluation | None:
+        """Ask, again where the host was too busy; None where the evaluator failed."""
+        verdict: Evaluation | None = None
+        for _ in range(TRIES):
+            try:
+                verdict = await self.evaluator.evaluate(request)
+            except ProblemError:
+                raise
+            except EvaluatorError:
+                continue
+            if verdict.status is not Status.UNSTABLE:
+                return self.matching.complete(request.problem, verdict)
+        return verdict
+
+
+def _outcome(before: Evaluation | None, after: Evaluation | None) -> Outcome:
+    if after is None or after.status is Status.UNSTABLE:
+        return Outcome.UNSURE
+    if after.status is not Status.OK:
+        return Outcome.WITHDRAWN
+    if before is None or before.interval is None or before.rung < after.rung:
+        return Outcome.FIRST
+    assert after.interval is not None, "OK has an interval"
+    if after.interval.high < before.interval.low:
+        return Outcome.SLOWER
+    return Outcome.FASTER if after.interval.low > before.interval.high else Outcome.CONFIRMED
+
+
+def _require_device(store: Store, here: DeviceFingerprint) -> None:
+    """Require a device like the run's: the same one, or another of its name."""
+    then = store.run().device
+    if then is not None and (then.kind, then.name, then.threads) != (
+        here.kind,
+        here.name,
+        here.threads,
+    ):
+        raise ConfigError(
+            f"the run {store.folder} was measured on {then}, here is {here}: verify it on a "
+            "device of that name, since numbers of two never mix"
+        )
