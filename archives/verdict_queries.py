@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, or_, select
 
 from archives.configuration import read_configuration
 from archives.encoding import decode_evaluation, to_text
-from archives.evaluation import ConfigurationResult, Evaluation
+from archives.evaluation import ConfigurationResult, Evaluation, Status
 from archives.records import VERIFY, EvaluationRecord
 from archives.run_queries import problem_number
 from archives.search_queries import PLACE, slot_of
@@ -17,6 +17,8 @@ from archives.tables import ATTEMPT, CANDIDATE, EVALUATION, PROBLEM
 __all__ = ["evaluation", "evaluations", "speedups", "tried"]
 
 _PROPOSED = CANDIDATE.alias("proposed")
+_TELLS = or_(EVALUATION.c.purpose != VERIFY, EVALUATION.c.status != Status.UNSTABLE.value)
+"""A verification on a host that was too busy says nothing: what was known before stands."""
 
 
 def tried(
@@ -55,11 +57,16 @@ def evaluation(connection: Connection, problem_key: str, candidate_id: str) -> E
     wanted = select(EVALUATION.c.data_json).order_by(
         (EVALUATION.c.purpose == VERIFY).desc(), EVALUATION.c.id.desc()
     )
-    text = connection.execute(wanted.where(EVALUATION.c.candidate_id == found.id)).scalar()
-    if text is None:
-        of_winner = wanted.where(EVALUATION.c.attempt_id == found.attempt_id)
-        text = connection.execute(of_winner).scalar()
-    return None if text is None else decode_evaluation(json.loads(text))
+    telling = wanted.where(_TELLS)
+    for statement in (
+        telling.where(EVALUATION.c.candidate_id == found.id),
+        telling.where(EVALUATION.c.attempt_id == found.attempt_id),
+        wanted.where(EVALUATION.c.candidate_id == found.id),
+    ):
+        text = connection.execute(statement).scalar()
+        if text is not None:
+            return decode_evaluation(json.loads(text))
+    return None
 
 
 def evaluations(
@@ -105,7 +112,7 @@ def speedups(connection: Connection, problem_key: str) -> dict[str, float]:
     statement = (
         select(CANDIDATE.c.digest, EVALUATION.c.speedup)
         .join(CANDIDATE, CANDIDATE.c.id == EVALUATION.c.candidate_id)
-        .where(EVALUATION.c.problem_id == problem_number(connection, problem_key))
+        .where(EVALUATION.c.problem_id == problem_number(connection, problem_key), _TELLS)
         .order_by((EVALUATION.c.purpose == VERIFY), EVALUATION.c.id)
     )
     latest = {row.digest: row.speedup for row in connection.execute(statement)}

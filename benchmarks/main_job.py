@@ -34,6 +34,8 @@ from problems.problem import Problem
 
 TRIES = 3
 """A host that was too busy to tell is asked again."""
+FOR_GPUS = {"compiler", "rewrite"}
+"""Operators that have nothing to work on where there is no GPU."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,6 +153,8 @@ def _speed(report: Report, goals: Goals) -> list[Clause]:
 
 def _operators(store: Store, report: Report) -> Clause:
     accepted = {name: 0 for name in _config(store, "operators", "use", ()) if ":" not in name}
+    if report.device is None or report.device.kind == "cpu":
+        accepted = {name: count for name, count in accepted.items() if name not in FOR_GPUS}
     accepted |= {line.operator: line.accepted for line in report.operators}
     return Clause(
         text="every operator has an accepted child",

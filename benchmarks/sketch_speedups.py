@@ -1,11 +1,11 @@
-"""Speedups of the sketches over eager torch at `small` scale, one thread, in this process.
+"""Speedups of the C++ sketches over eager torch at `small` scale, one thread, in this process.
 
 Usage: MALLOC_MMAP_MAX_=0 MALLOC_TRIM_THRESHOLD_=8589934592 MALLOC_TOP_PAD_=268435456 \
     python benchmarks/sketch_speedups.py [IDS] [POINTS]
 
 For each problem (all, or such as 19-40,88) and sketch: eager's time, and the speedups of the
 default configuration and of the best of POINTS random ones (default 8). Quick medians for tuning;
-the referee's numbers are the ones that count.
+the referee's numbers are the ones that count (`benchmarks/sketches_judged.py`).
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def main() -> None:
             model = reference.Model(*init)
             eager_ms = median_ms(lambda m=model, i=inputs: m(*i))  # type: ignore[misc]
             for sketch in SKETCHES:
-                source = sketch.write(problem, graph)
+                source = sketch.write(problem, graph) if sketch.device == "cpu" else None
                 if source is None:
                     continue
                 times = []

@@ -59,6 +59,7 @@ class LocalEvaluator:
         device: str = "cpu",
         calibrate: bool = False,
         rate: bool | None = None,
+        rates: Rates | None = None,
     ) -> None:
         """Prepare it; processes start with `start`.
 
@@ -67,10 +68,12 @@ class LocalEvaluator:
             device: "cpu" or "cuda", where no referee is given.
             calibrate: Whether `start` measures this host's noise floor.
             rate: Whether `start` measures what the device reaches; None: as `calibrate`.
+            rates: What it was measured to reach before, which is used then.
 
         Raises:
             EvaluatorError: There is no such device.
         """
+        self._rates = rates
         self._referee = referee or new_referee(device)
         self._calibrate = calibrate
         self._rate = rate
@@ -82,7 +85,9 @@ class LocalEvaluator:
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(
             self._threads,
-            lambda: capacity_of(self._referee, calibrate=self._calibrate, rate=self._rate),
+            lambda: capacity_of(
+                self._referee, calibrate=self._calibrate, rate=self._rate, known=self._rates
+            ),
         )
 
     async def graph(self, problem: Problem) -> OperatorGraph:

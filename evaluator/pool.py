@@ -129,28 +129,25 @@ class Pool:
 
     async def graph(self, problem: Problem) -> OperatorGraph:
         """Trace a problem; see `Evaluator.graph`."""
-        answer: Answer[OperatorGraph] = await self._with_seat(
-            problem.key, lambda actor: _result(actor.graph.remote(problem))
+        answer: Answer[OperatorGraph] = await self._asked(
+            f"traced {problem.label}", problem, lambda actor: actor.graph.remote(problem)
         )
         return unpack(answer)
 
     async def lint(self, problem: Problem) -> str | None:
         """Look for what makes a problem say little; see `Evaluator.lint`."""
-        answer: Answer[str | None] = await self._with_seat(
-            problem.key, lambda actor: _result(actor.lint.remote(problem))
+        answer: Answer[str | None] = await self._asked(
+            f"looked at {problem.label}", problem, lambda actor: actor.lint.remote(problem)
         )
         return unpack(answer)
 
     async def lift(self, problem: Problem) -> tuple[Lifted, ...]:
         """Let Inductor compile a problem's reference; see `Evaluator.lift`."""
-        try:
-            answer: Answer[tuple[Lifted, ...]] = await self._with_seat(
-                problem.key, lambda actor: _result(actor.lift.remote(problem))
-            )
-        except _ActorDied as error:
-            raise EvaluatorError(
-                f"the evaluator's process died twice while Inductor compiled {problem.label}"
-            ) from error
+        answer: Answer[tuple[Lifted, ...]] = await self._asked(
+            f"let Inductor compile {problem.label}",
+            problem,
+            lambda actor: actor.lift.remote(problem),
+        )
         return unpack(answer)
 
     async def evaluate(self, request: EvaluationRequest) -> Evaluation:
@@ -177,6 +174,17 @@ class Pool:
             except (TimeoutError, _ActorDied):
                 _LOG.warning("an evaluator process did not end in time: it is killed")
         await asyncio.to_thread(self._stop_ray, [seat.actor for seat in seats])
+
+    async def _asked(self, what: str, problem: Problem, ask: Callable[[Any], Any]) -> T:
+        """Ask some actor about a problem itself.
+
+        Raises:
+            EvaluatorError: Two actors died over it.
+        """
+        try:
+            return await self._with_seat(problem.key, lambda actor: _result(ask(actor)))
+        except _ActorDied as error:
+            raise EvaluatorError(f"the evaluator's process died twice while it {what}") from error
 
     async def _with_seat(self, key: str, work: Callable[[Any], Awaitable[T]]) -> T:
         """Run a request on some actor; once more where the actor dies.

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from archives.store import Store
 from evaluator.compat import KernelBenchVerdict
 from evokernel.fast_p import THRESHOLDS
 from evokernel.problem_report import best_of
 from evokernel.report import Report
+from problems.errors import ProblemError
 from problems.problem import Problem
+
+if TYPE_CHECKING:
+    from evaluator.referee.referee import Referee
 
 __all__ = ["Judged", "fast_p_by_kernelbench", "judge_best", "judge_by_kernelbench"]
 
@@ -86,6 +91,14 @@ def fast_p_by_kernelbench(judged: Sequence[Judged]) -> dict[float, float | None]
     }
 
 
+def _verdict(referee: Referee, problem: Problem, source: str) -> KernelBenchVerdict:
+    """Judge one of several: a problem that does not run here costs its own row alone."""
+    try:
+        return referee.as_kernelbench(problem, source)
+    except ProblemError as error:
+        return KernelBenchVerdict(correct=False, log=str(error))
+
+
 def _judge(asked: Sequence[tuple[Problem, str]], device: str) -> list[KernelBenchVerdict]:
     from evaluator.referee.referee import new_referee
 
@@ -94,6 +107,6 @@ def _judge(asked: Sequence[tuple[Problem, str]], device: str) -> list[KernelBenc
     referee = new_referee(device)
     try:
         referee.start()
-        return [referee.as_kernelbench(problem, source) for problem, source in asked]
+        return [_verdict(referee, problem, source) for problem, source in asked]
     finally:
         referee.close()

@@ -247,12 +247,14 @@ class Engine:
                 self._stop = self._stop or self.budget.exhausted(self._reserve_s())
                 if not self._stop:
                     _show(self.monitor, search, f"generation {generation}")
-                    await lint_once(self._store, self._evaluator, search)
-                    await self._trace(search)
-                    await self._lift(search)
-                    await self._generation(search, generation)
-                    self.monitor.steps_done += 1
-                    await self._verifier.close_if_solved(search)
+                    await self._verifier.close_if_solved(search)  # where it was interrupted before
+                    if extra or not search.closed:
+                        await lint_once(self._store, self._evaluator, search)
+                        await self._trace(search)
+                        await self._lift(search)
+                        await self._generation(search, generation)
+                        self.monitor.steps_done += 1
+                        await self._verifier.close_if_solved(search)
                     if generation < last and not search.closed:
                         _show(self.monitor, search, f"generation {generation} done")
                         return True
@@ -284,12 +286,10 @@ class Engine:
 
     async def _lift(self, search: ProblemSearch) -> None:
         """Get Inductor's code for the reference, where an operator wants it."""
-        if LIFTING_OPERATOR not in self._operators or "lifted" in search.missing:
-            return
-        if not search.lifted:
-            found = await lifted_code(self._store.folder, self._evaluator, search.problem)
-            search.lifted = found or ()
-            if found == ():
+        is_wanted = LIFTING_OPERATOR in self._operators and "lifted" not in search.missing
+        if is_wanted and not search.lifted:
+            search.lifted = await lifted_code(self._store.folder, self._evaluator, search.problem)
+            if not search.lifted:
                 search.missing.add("lifted")
 
     async def _conclude(self, search: ProblemSearch) -> None:

@@ -11,6 +11,7 @@ import gzip
 import json
 import logging
 import os
+import zlib
 from pathlib import Path
 
 from evaluator.evaluator import Evaluator
@@ -18,16 +19,17 @@ from problems.errors import EvaluatorError, StoreError
 from problems.lifted import Lifted
 from problems.problem import Problem
 
-__all__ = ["LIFTING_OPERATOR", "lifted_code", "read_lifted"]
+__all__ = ["LIFTING_OPERATOR", "TRIES", "lifted_code", "read_lifted"]
 
 LIFTING_OPERATOR = "compiler"
 """The operator that wants Inductor's code."""
+TRIES = 2
+_DAMAGES = (OSError, EOFError, zlib.error, ValueError, TypeError, KeyError, AttributeError)
+"""What reading a file raises that was cut off or written by somebody else."""
 _LOG = logging.getLogger(__name__)
 
 
-async def lifted_code(
-    folder: Path, evaluator: Evaluator, problem: Problem
-) -> tuple[Lifted, ...] | None:
+async def lifted_code(folder: Path, evaluator: Evaluator, problem: Problem) -> tuple[Lifted, ...]:
     """Return what Inductor writes for a problem; what was written before, where it was.
 
     Args:
@@ -36,7 +38,8 @@ async def lifted_code(
         problem: The problem.
 
     Returns:
-        One for each set of options; None where the evaluator failed, so that it is asked again.
+        One for each set of options; empty where the evaluator failed, `TRIES` times in a row: that
+        is kept too, so that a resumed or replayed run goes the same way.
 
     Raises:
         StoreError: The file of an earlier answer is damaged, or a new one cannot be written.
@@ -44,11 +47,13 @@ async def lifted_code(
     known = read_lifted(folder, problem.key)
     if known is not None:
         return known
-    try:
-        found = await evaluator.lift(problem)
-    except EvaluatorError as error:
-        _LOG.warning("Inductor's code for %s could not be had: %s", problem.label, error)
-        return None
+    found: tuple[Lifted, ...] = ()
+    for _ in range(TRIES):
+        try:
+            found = await evaluator.lift(problem)
+            break
+        except EvaluatorError as error:
+            _LOG.warning("Inductor's code for %s could not be had: %s", problem.label, error)
     for one in found:
         if one.reason:
             _LOG.info("%s, options %s: %s %s", problem.label, one.options, one.reason, one.detail)
@@ -68,7 +73,7 @@ def read_lifted(folder: Path, problem_key: str) -> tuple[Lifted, ...] | None:
             return tuple(Lifted.from_json(one) for one in json.load(file))
     except FileNotFoundError:
         return None
-    except (OSError, EOFError, ValueError, TypeError, KeyError) as error:
+    except _DAMAGES as error:
         raise StoreError(
             f"the file {path} with Inductor's code is damaged ({error}): remove it, and the code "
             "is generated anew"

@@ -19,7 +19,8 @@ _DONE = "lint"
 async def lint_once(store: Store, evaluator: Evaluator, search: ProblemSearch) -> None:
     """Mark a problem of the user's own that says little about a kernel; figures leave it out.
 
-    The bundled problems were looked at when they were written down.
+    It is done before anything is recorded of the problem. The bundled problems were looked at when
+    they were written down.
 
     Args:
         store: Where the mark is kept.
@@ -28,6 +29,8 @@ async def lint_once(store: Store, evaluator: Evaluator, search: ProblemSearch) -
     """
     problem = search.problem
     if problem.scale is not Scale.CUSTOM or problem.degenerate or _DONE in search.missing:
+        return
+    if search.reached >= 0 or search.recorded:
         return
     search.missing.add(_DONE)
     try:

@@ -77,11 +77,10 @@ def settle_baseline(
         look: Whether to look for one where none was named and none is kept.
 
     Raises:
-        ConfigError: The file cannot be read, or is one of another device or version.
+        ConfigError: The file cannot be read, or what was named is of another device or version.
     """
     found = kept_baseline(folder)
     if found is not None:
-        check_device(found, device)
         return found
     if given is not None:
         found = load_baseline(given)

@@ -96,7 +96,7 @@ async def recheck(
         unable: list[tuple[Problem, str]] = []
         for problem in store.problems() if problems is None else problems:
             try:
-                findings += await work.problem(problem)
+                await work.problem(problem, findings)
             except ProblemError as error:
                 unable.append((problem, str(error)))
         return findings, unable
@@ -122,9 +122,13 @@ class _Recheck:
     places: asyncio.Semaphore
     told: Callable[[Finding], None]
 
-    async def problem(self, problem: Problem) -> list[Finding]:
-        """Verify a problem's elites, and those that move up for what is withdrawn."""
-        findings: list[Finding] = []
+    async def problem(self, problem: Problem, findings: list[Finding]) -> None:
+        """Verify a problem's elites, and those that move up for what is withdrawn.
+
+        Args:
+            problem: The problem.
+            findings: What is found is added here, also where the problem fails later.
+        """
         seen: set[str] = set()
         while fresh := self._elites(problem) - seen:
             seen |= fresh
@@ -136,7 +140,6 @@ class _Recheck:
                 if isinstance(result, BaseException):
                     raise result
                 findings.append(result)
-        return findings
 
     def _elites(self, problem: Problem) -> set[str]:
         return {elite.candidate for elite in self.store.elites(problem.key)}

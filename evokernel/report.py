@@ -73,7 +73,8 @@ class Report:
         problems: One line for each problem, in order.
         operators: One line for each operator, by name.
         standard: Figures against the reference at torch's defaults.
-        matched: Figures against the fastest torch setting that is no less accurate.
+        matched: Figures against the fastest eager setting that is no less accurate, over the
+            problems of which it is known; None where it is known of no result.
         over_best: Figures against the fastest of eager, compiled and autotuned torch, over the
             problems of which all three are known; None where there are none.
         baseline: The baseline of the matched and compiled speedups; None: there is none.
@@ -91,10 +92,15 @@ class Report:
     problems: tuple[ProblemReport, ...]
     operators: tuple[OperatorReport, ...]
     standard: Summary
-    matched: Summary
+    matched: Summary | None
     over_best: Summary | None = None
     baseline: Baseline | None = None
     rates: Rates | None = None
+
+    @property
+    def num_matched(self) -> int:
+        """Problems that `matched` is about."""
+        return len(_matchable(self.problems)) if self.matched is not None else 0
 
     @property
     def num_over_best(self) -> int:
@@ -139,6 +145,9 @@ def read_report(store: Store, baseline: Baseline | None = None) -> Report:
     )
     counted = [line for line in lines if line.counts]
     known = [_score(line, line.over_best_of_torch) for line in counted if line.knows_torch]
+    matchable = _matchable(counted)
+    matched = [_score(line, line.matched_speedup) for line in matchable]
+    is_matched = any(line.matched_speedup is not None for line in matchable)
     noise_floor = run.noise_floor or 0.0
     return Report(
         name=run.name,
@@ -152,7 +161,7 @@ def read_report(store: Store, baseline: Baseline | None = None) -> Report:
         problems=lines,
         operators=_operators(store.tallies()),
         standard=summarise([_score(line, line.speedup) for line in counted], noise_floor),
-        matched=summarise([_score(line, line.matched_speedup) for line in counted], noise_floor),
+        matched=summarise(matched, noise_floor) if is_matched else None,
         over_best=summarise(known, noise_floor) if known else None,
         baseline=baseline,
         rates=run.rates,
@@ -168,8 +177,12 @@ def _line(
 ) -> ProblemReport:
     if problem.degenerate is not None:
         return ProblemReport(problem=problem, status="degenerate", reason=problem.degenerate)
+    known = None if baseline is None else baseline.of(problem)
+    settings = () if known is None else known.settings
     if problem.key in skipped:
-        return ProblemReport(problem=problem, status="skipped", reason=skipped[problem.key])
+        return ProblemReport(
+            problem=problem, status="skipped", reason=skipped[problem.key], baseline=settings
+        )
     best = best_of(store, problem)
     if best is None:
         status = "none"
@@ -178,15 +191,23 @@ def _line(
     else:
         status = "verified" if best.is_verified else "unverified"
     num_cells = len({elite.cell for elite in store.elites(problem.key)})
-    known = None if baseline is None else baseline.of(problem)
     return ProblemReport(
         problem=problem,
         status=status,
         best=best,
         num_cells=num_cells,
-        baseline=() if known is None else known.settings,
+        baseline=settings,
         light=light_on(device, problem, store.graph(problem.key)),
     )
+
+
+def _matchable(lines: Sequence[ProblemReport]) -> list[ProblemReport]:
+    """The problems that count and whose best is matched, or that have no best to match."""
+    return [
+        line
+        for line in lines
+        if line.counts and (line.best is None or line.matched_speedup is not None)
+    ]
 
 
 def _measured_by(lines: Sequence[ProblemReport]) -> str:

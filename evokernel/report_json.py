@@ -26,7 +26,9 @@ def report_to_json(report: Report) -> dict[str, Any]:
         "noisy": report.noisy,
         "referee_version": report.referee_version,
         **_summary_json(report.standard),
-        "matched": _summary_json(report.matched),
+        "matched": None
+        if report.matched is None
+        else {**_summary_json(report.matched), "num_problems": report.num_matched},
         "over_best_of_torch": None
         if report.over_best is None
         else {**_summary_json(report.over_best), "num_problems": report.num_over_best},

@@ -27,7 +27,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         "llm": None if os.environ.get("EVOKERNEL_TEST_LLM") else "needs EVOKERNEL_TEST_LLM",
     }
     for item in items:
-        if ALONE & set(item.path.parts):
+        if ALONE & set(item.path.relative_to(config.rootpath).parts):
             item.add_marker(pytest.mark.alone)
         for marker, reason in skips.items():
             if reason and item.get_closest_marker(marker):

@@ -56,7 +56,7 @@ def judge_as_kernelbench(station: Station, problem: Problem, source: str) -> Ker
 def _read(reply: Mapping[str, Any]) -> KernelBenchVerdict:
     """What a reply claims; what is malformed counts as wrong."""
     times = [reply.get("kernel_ms"), reply.get("reference_ms")]
-    known = [float(t) for t in times if isinstance(t, int | float) and t > 0]
+    known = [t for t in times if type(t) is float and t > 0]
     if reply.get("correct") is not True or len(known) < len(times):
         log = reply.get("log")
         return KernelBenchVerdict(correct=False, log=clipped(log if isinstance(log, str) else ""))

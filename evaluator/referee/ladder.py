@@ -7,6 +7,7 @@ The highest rung passed is noted in the findings; the first rung that fails rais
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Generic, TypeVar
 
@@ -53,9 +54,11 @@ def climb(arena: Arena[P], request: EvaluationRequest, findings: Findings) -> tu
         CandidateFailed: A rung was not passed.
     """
     sources = _sources(request, findings)
-    build = arena.build_folder()
-    trial = _Trial(arena, build, findings)
-    try:
+    with ExitStack() as held:
+        build = arena.build_folder()
+        held.callback(remove_folder, build)
+        trial = _Trial(arena, build, findings)
+        held.callback(trial.close)
         right = trial.build_and_check(sources)
         verify = request.purpose is Purpose.VERIFY
         effort = VERIFY_EFFORT if verify else SEARCH_EFFORT
@@ -70,9 +73,6 @@ def climb(arena: Arena[P], request: EvaluationRequest, findings: Findings) -> tu
             findings.rung = Rung.VERIFY
         findings.facts = trial.census(winner)
         return ratio, winner
-    finally:
-        trial.close()
-        remove_folder(build)
 
 
 def _sources(request: EvaluationRequest, findings: Findings) -> list[str]:
@@ -187,10 +187,11 @@ class _Trial(Generic[P]):
             return KernelFacts()
 
     def close(self) -> None:
-        """End every process."""
-        for process in (*self._timed, self._builder):
-            if process is not None:
-                process.end()
+        """End every process, also where ending one of them fails."""
+        with ExitStack() as held:
+            for process in (*self._timed, self._builder):
+                if process is not None:
+                    held.callback(process.end)
 
     def _open(
         self, process: P, sources: Sequence[str], number: int, opened: Container[int]

@@ -27,7 +27,7 @@ from evaluator.wire import ALIGNMENT_BYTES, ValueSpec, layout
 from problems.graph import OperatorGraph
 from problems.problem import Problem
 
-__all__ = ["CheckSet", "Session", "row_major"]
+__all__ = ["CheckSet", "Session", "constant_weights", "row_major"]
 
 EMPTY_LEGS = 5
 EMPTY_VALID_S = 5.0
@@ -262,13 +262,18 @@ class Session:
         if self.has_state:
             self.reference.weights(None)
             self.state.seal_writers()
-            self.constant_weights = _constant(self.opened.state, self.state)
+            self.constant_weights = constant_weights(self.opened.state, self.state)
         else:
             self.state.seal()
 
 
-def _constant(specs: Sequence[ValueSpec], memory: SharedMemory) -> tuple[str, ...]:
-    """Name the floating-point weights whose elements are all the same, as they are published."""
+def constant_weights(specs: Sequence[ValueSpec], memory: SharedMemory) -> tuple[str, ...]:
+    """Name the floating-point weights whose elements are all the same, as they are published.
+
+    Args:
+        specs: Of the parameters and buffers.
+        memory: Where they lie.
+    """
     names = []
     for spec in specs:
         if spec.numel and "float" in spec.dtype:

@@ -9,6 +9,7 @@ import select
 import signal
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from evaluator.wire import Channel, ChannelClosed
@@ -235,10 +236,14 @@ def _give(order: WorkerOrder, owner: int) -> None:
     os.chown(limits.scratch, owner, owner)
     if limits.build is not None and limits.build_writable:
         os.chown(limits.build, owner, owner)
-        # What an earlier worker of the same candidate built there.
-        for folder, names, files in os.walk(limits.build):
-            for name in (*names, *files):
-                os.chown(os.path.join(folder, name), owner, owner, follow_symlinks=False)
+        # What an earlier worker of the same candidate built there, however deep it lies.
+        pending: list[str | Path] = [limits.build]
+        while pending:
+            with os.scandir(pending.pop()) as entries:
+                for entry in entries:
+                    os.chown(entry.path, owner, owner, follow_symlinks=False)
+                    if entry.is_dir(follow_symlinks=False):
+                        pending.append(entry.path)
 
 
 def _abandon(first: int, worker: int | None) -> None:

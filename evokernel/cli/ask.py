@@ -128,7 +128,9 @@ def _subject(
             raise ConfigError("--parent is a candidate of a run: name the run with --run")
         kind = device_kind(device)
         problem = _bundled(level, id, scale, kind)
-        yield asyncio.run(subject_alone(problem, config, LocalEvaluator(device=kind)))
+        yield asyncio.run(
+            subject_alone(problem, config, LocalEvaluator(device=kind, rate=kind == "cuda"))
+        )
         return
     if scale is not None:
         raise ConfigError("--scale is for bundled problems: those of --run have their sizes")

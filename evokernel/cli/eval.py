@@ -78,10 +78,12 @@ def evaluate(
         "name": problem.name,
         "scale": problem.scale.value,
     }
-    if compat is not None:
-        _print_compat(problem, source, kind, as_json=as_json, about=about)
-        return
+    if compat is not None and baseline is not None:
+        raise ConfigError("--baseline has no meaning with --compat: leave one of them out")
     try:
+        if compat is not None:
+            _print_compat(problem, source, kind, as_json=as_json, about=about)
+            return
         evaluation = asyncio.run(judge_once(problem, source, device=kind, baseline=baseline))
     except ProblemError as error:
         if problem.level:

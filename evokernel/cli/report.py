@@ -77,16 +77,22 @@ def print_report(report: Report, out: Console) -> None:
 
 
 def _headline(report: Report) -> str:
-    """The sure share at 1 and the geometric mean, against the matched baseline."""
+    """The sure share at 1 and the geometric mean: matched where that is known."""
     counted = sum(line.counts for line in report.problems)
-    sure = report.matched.fast_p_sure[1.0]
+    summary, of_those = report.standard, ""
+    if report.matched is not None:
+        summary, counted = report.matched, report.num_matched
+    elif report.device is not None and report.device.kind == "cuda":
+        of_those = "against eager torch at its defaults, "
+    sure = summary.fast_p_sure[1.0]
     if not counted or sure is None:
         return f"[bold]{report.name}[/bold]: no problem to report on yet"
     return (
         f"[bold]{report.name}[/bold] ({report.state}): [bold]{round(sure * counted)} of {counted}"
         f"[/bold] problems surely faster with a kernel of their own, geometric mean "
-        f"[bold]{number(report.matched.geomean_with_fallback)}x[/bold] over all with fallback, "
-        + _over_correct(report.matched.geomean_correct)
+        f"[bold]{number(summary.geomean_with_fallback)}x[/bold] over all with fallback, "
+        + of_those
+        + _over_correct(summary.geomean_correct)
     )
 
 
@@ -175,18 +181,20 @@ def _measured(rates: Rates) -> str:
 
 
 def _figures(report: Report) -> Table:
-    standard, matched = report.standard, report.matched
+    figures = {"standard": report.standard}
+    if report.matched is not None:
+        figures["matched"] = report.matched
     table = Table(
         title="Share of problems faster than p times the reference",
         title_justify="left",
         box=SIMPLE_HEAD,
     )
     table.add_column("")
-    for p in standard.fast_p:
+    for p in report.standard.fast_p:
         table.add_column(f"{p:g}", justify="right")
     table.add_column("geomean correct", justify="right")
     table.add_column("with fallback", justify="right")
-    for name, summary in (("standard", standard), ("matched", matched)):
+    for name, summary in figures.items():
         means = (summary.geomean_correct, summary.geomean_with_fallback)
         cells = [number(share, ".0%") for share in summary.fast_p.values()]
         table.add_row(f"fast_p, {name}", *cells, *(number(mean, ".2f", "x") for mean in means))

@@ -23,14 +23,16 @@ from evokernel.cli.reading import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from archives.evaluation import DeviceFingerprint, Evaluation
+    from archives.evaluation import Evaluation
+    from archives.records import RunRecord
     from evaluator.evaluator import Evaluator
     from evokernel.rechecking import Finding
     from problems.problem import Problem
 
-__all__ = ["evaluator_on", "verify"]
+__all__ = ["evaluator_of", "verify"]
 
 _WITHDRAWN = 1
+_NO_VERDICT = 3
 
 
 def verify(
@@ -41,7 +43,8 @@ def verify(
 ) -> None:
     """Verify all elites of a run again, on new secret inputs; withdraw what fails.
 
-    Exit codes: 0 all elites hold, 1 some were withdrawn, 2 wrong usage.
+    Exit codes: 0 all elites hold, 1 some were withdrawn, 2 wrong usage, 3 of some the host or the
+    problem lets nothing be said.
     """
     import asyncio
 
@@ -53,7 +56,7 @@ def verify(
         if level is not None or id is not None:
             chosen = (find_problem(store, level, id),)
         findings, unable = asyncio.run(
-            recheck(store, evaluator_on(store.run().device), problems=chosen, told=_tell)
+            recheck(store, evaluator_of(store.run()), problems=chosen, told=_tell)
         )
     if as_json:
         print_json(
@@ -69,13 +72,15 @@ def verify(
         _print(findings, unable)
     if any(finding.outcome is Outcome.WITHDRAWN for finding in findings):
         raise typer.Exit(_WITHDRAWN)
+    if unable or any(finding.outcome is Outcome.UNSURE for finding in findings):
+        raise typer.Exit(_NO_VERDICT)
 
 
-def evaluator_on(device: DeviceFingerprint | None) -> Evaluator:
-    """Return a referee in this process for a device like the one given."""
+def evaluator_of(run: RunRecord) -> Evaluator:
+    """Return a referee in this process for a device like a run's, held to what that reached."""
     from evaluator.local import LocalEvaluator
 
-    return LocalEvaluator(device="cpu" if device is None else device.kind)
+    return LocalEvaluator(device="cpu" if run.device is None else run.device.kind, rates=run.rates)
 
 
 def _tell(finding: Finding) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from operators.lifting.generated import Generated
@@ -77,6 +77,7 @@ def write_body(
         Unliftable: A statement is none of those that are known.
     """
     writer = _Writer(generated, lifted.arguments, inputs, parameters, chosen)
+    writer.keep(output.source for output in lifted.outputs if output.source is not None)
     for statement in generated.call.body:
         writer.add(statement)
     if writer.results is None:
@@ -106,8 +107,13 @@ class _Writer:
         self._renamed: dict[str, str] = {}
         self._bound: set[str] = set()
         self._streams: set[str] = set()
+        self._returned: set[str] = set()
         self.body = Body()
         self.results: list[str] | None = None
+
+    def keep(self, sources: Iterable[Argument]) -> None:
+        """Note what is returned as it was given, and so must not be freed before."""
+        self._returned |= {self._source(source) for source in sources}
 
     def add(self, statement: ast.stmt) -> None:
         """Rewrite a statement of the calling function."""
@@ -231,6 +237,7 @@ class _Writer:
             for target in statement.targets
             if ast.unparse(target) not in self._streams
         ]
+        names = [name for name in names if name not in self._returned]
         if names:
             self.body.lines.append(f"del {', '.join(names)}")
 

@@ -131,7 +131,14 @@ def _fits(module: Module, kernel: Kernel, place: int) -> bool:
     grids = [launch.grid for launch in kernel.launches]
     flat = all(isinstance(grid, ast.Tuple) and len(grid.elts) == 1 for grid in grids)
     plain = not node.args.defaults and not node.args.kwonlyargs and bool(node.args.args)
-    return not leaves and not counts and bool(grids) and flat and plain and is_order_free(kernel)
+    return (
+        not leaves
+        and not counts
+        and bool(grids)
+        and flat
+        and plain
+        and is_order_free(module, kernel)
+    )
 
 
 def _names(node: ast.AST) -> set[str]:

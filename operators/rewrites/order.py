@@ -23,18 +23,40 @@ def program_ids(kernel: Kernel) -> list[ast.Call]:
     return kernel.calls("tl.program_id")
 
 
-def is_order_free(kernel: Kernel) -> bool:
-    """Tell whether programs may run in any order: none waits for another one's result."""
-    waits = any(isinstance(node, ast.While) for node in ast.walk(kernel.node))
-    names = [call_name(n) for n in ast.walk(kernel.node) if isinstance(n, ast.Call)]
+def is_order_free(module: Module, kernel: Kernel) -> bool:
+    """Tell whether programs may run in any order, and take another one's place.
+
+    None waits for another one's result, in the kernel or a function that it calls, and no such
+    function asks for the program's number by itself.
+    """
+    helpers = _reached(module, kernel)
+    if any(helper.calls("tl.program_id", "tl.num_programs") for helper in helpers):
+        return False
+    nodes = [node for one in (kernel, *helpers) for node in ast.walk(one.node)]
+    names = [call_name(node) for node in nodes if isinstance(node, ast.Call)]
+    waits = any(isinstance(node, ast.While) for node in nodes)
     return not waits and not any(word in name for name in names for word in _TOGETHER)
+
+
+def _reached(module: Module, kernel: Kernel) -> list[Kernel]:
+    """The module's other kernels that a kernel calls, and those that they call."""
+    named = {one.node.name: one for one in module.kernels}
+    found: dict[str, Kernel] = {}
+    pending = [kernel]
+    while pending:
+        for node in ast.walk(pending.pop().node):
+            name = call_name(node) if isinstance(node, ast.Call) else ""
+            if name in named and name not in found and name != kernel.node.name:
+                found[name] = named[name]
+                pending.append(named[name])
+    return list(found.values())
 
 
 def _reverse(module: Module, rng: np.random.Generator) -> Rewritten | None:
     """Take the last tile first: the kernel before has just left it in the cache."""
     for kernel in shuffled(module.kernels, rng):
         ids = [call for call in program_ids(kernel) if _axis(call) == 0]
-        if len(ids) == 1 and kernel.launches and is_order_free(kernel):
+        if len(ids) == 1 and kernel.launches and is_order_free(module, kernel):
             new = "(tl.num_programs(0) - 1 - tl.program_id(0))"
             source = edited(module, [module.replace(ids[0], new)])
             return Rewritten(source=source, note=f"last tile first in {kernel.node.name}")
@@ -46,6 +68,8 @@ def _swizzle(module: Module, rng: np.random.Generator) -> Rewritten | None:
     for kernel in shuffled(module.kernels, rng):
         found = next(_row_and_column(kernel), None)
         if found is None or kernel.calls("tl.num_programs", "tl.swizzle2d"):
+            continue
+        if not is_order_free(module, kernel):
             continue
         row, column, width, statement = found
         size = module.text(width)
@@ -77,6 +101,8 @@ def _row_and_column(kernel: Kernel) -> Iterator[tuple[str, str, ast.expr, ast.st
         return
     for first, second in pairwise(body):
         one, other = _split(first, ids), _split(second, ids)
+        if one and other and one[0] in ids:
+            continue  # The second statement reads what the first one made of the number.
         if one and other and ast.unparse(one[1]) == ast.unparse(other[1]):
             if (one[2], other[2]) == (ast.FloorDiv, ast.Mod):
                 yield one[0], other[0], one[1], second

@@ -21,17 +21,35 @@ _RESERVED = frozenset(
     {
         "CONFIG",
         "KERNELS",
+        "attend",
+        "blocks",
+        "checked",
+        "convolve",
         "ctypes",
         "functools",
+        "groups",
         "hashlib",
+        "members",
+        "middle",
+        "most",
+        "multiply",
         "os",
         "out",
+        "parts",
+        "parts_of_rows",
+        "portions",
+        "processors",
+        "programs",
         "self",
+        "slide",
+        "span",
+        "tiles",
         "tl",
         "torch",
         "triton",
     }
 )
+"""Names that programs bind or call themselves."""
 _DROPPED = frozenset({"get_inputs", "get_init_inputs"})
 _CHECKED = '''
 def checked(name, tensor, shape, dtype):

@@ -211,6 +211,19 @@ def test_a_failed_verification_leaves_no_speedup(store: Store) -> None:
     assert store.evaluation(P.key, candidate.id) == FAILURE
 
 
+def test_a_verification_on_a_busy_host_leaves_what_was_known(store: Store) -> None:
+    unstable = Evaluation(status=Status.UNSTABLE, reason="host_noisy")
+    searched, verified = program(1), program(2)
+    tell(store, at(0), searched, ok(3.0))
+    tell(store, at(1), verified, ok(2.0))
+    store.record_verification(P.key, searched.id, unstable)
+    store.record_verification(P.key, verified.id, ok(1.9, Rung.VERIFY))
+    store.record_verification(P.key, verified.id, unstable)
+    assert store.speedups(P.key) == {searched.id: 3.0, verified.id: 1.9}
+    assert store.evaluation(P.key, searched.id) == ok(3.0)
+    assert store.evaluation(P.key, verified.id) == ok(1.9, Rung.VERIFY)
+
+
 def test_a_program_remembers_every_configuration_that_was_tried(store: Store) -> None:
     first, second = program(1), program(1, block=2)
     verdict = Evaluation(

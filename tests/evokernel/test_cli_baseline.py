@@ -21,6 +21,7 @@ from evokernel.cli.report import print_report
 from evokernel.fast_p import Score, summarise
 from evokernel.lights import light_on
 from evokernel.report import Best, ProblemReport, Report
+from evokernel.report_json import report_to_json
 from problems.catalogue import load_level
 from problems.problem import Scale
 from problems.trace import trace
@@ -191,6 +192,37 @@ def test_the_share_of_the_ceiling_and_its_cap_are_shown(capsys: pytest.CaptureFi
     assert "80%" in shown
     assert "2.50x" in shown
     assert "at the ceiling, standard" in shown
+
+
+def test_without_a_baseline_the_headline_is_about_torch_at_its_defaults(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    measured = evaluation(2.0, verified=True)
+    line = ProblemReport(
+        problem=PROBLEMS[0],
+        status="verified",
+        best=Best(candidate="c" * 64, evaluation=measured, is_reference=False),
+    )
+    report = Report(
+        name="gpu",
+        state="finished",
+        scale="official",
+        device=dataclasses.replace(DEVICE, kind="cuda", name="NVIDIA H100", threads=0),
+        noise_floor=0.01,
+        noisy=False,
+        referee_version="1",
+        counts=RunCounts(),
+        problems=(line,),
+        operators=(),
+        standard=summarise([Score(speedup=2.0, low=1.9, own_kernel_share=1.0)], 0.01),
+        matched=None,
+    )
+    print_report(report, console())
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "1 of 1 problems surely faster" in shown
+    assert "against eager torch at its defaults" in shown
+    assert "fast_p, matched" not in shown
+    assert report_to_json(report)["matched"] is None
 
 
 @pytest.fixture

@@ -156,6 +156,34 @@ def test_a_problem_at_the_ceiling_stops_early(tmp_path: Path) -> None:
         assert (state.status, state.generation) == (ProblemStatus.SOLVED, 0)
 
 
+def test_a_run_interrupted_before_it_asked_for_the_ceiling_asks_when_it_goes_on(
+    tmp_path: Path,
+) -> None:
+    def verdict(request: EvaluationRequest) -> Evaluation | None:
+        if not request.configurations and request.purpose is Purpose.SEARCH:
+            return None
+        return replace(world.Landscape().judge(request), roofline_share=0.98)
+
+    shape = ("search.generations=3", "search.ceiling_share=0.97", "search.stop_at_ceiling=true")
+    config = world.config(*shape)
+    interrupted = world.Landscape(verdict=verdict)
+
+    async def killed(request: EvaluationRequest) -> Evaluation:
+        if request.purpose is Purpose.VERIFY:
+            raise KeyboardInterrupt
+        return await world.Landscape.evaluate(interrupted, request)
+
+    interrupted.evaluate = killed  # type: ignore[method-assign]
+    with world.new_store(tmp_path / "run", config, 1) as store:
+        with pytest.raises(KeyboardInterrupt):
+            world.sit(store, config, interrupted)
+        (state,) = store.problem_states()
+        assert (state.status, state.generation) == (ProblemStatus.OPEN, 0)
+        world.sit(store, config, world.Landscape(verdict=verdict))
+        (state,) = store.problem_states()
+        assert (state.status, state.generation) == (ProblemStatus.SOLVED, 0)
+
+
 def test_a_problem_without_one_correct_child_ends_too(tmp_path: Path) -> None:
     config = world.config()
     with world.new_store(tmp_path / "run", config, 1) as store:

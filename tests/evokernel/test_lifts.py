@@ -9,7 +9,7 @@ import pytest
 
 from archives.attempt import AttemptState
 from evokernel.engine import Engine
-from evokernel.lifts import lifted_code, read_lifted
+from evokernel.lifts import TRIES, lifted_code, read_lifted
 from evokernel.replay import ReplayEvaluator
 from operators.registry import load_operator
 from problems.errors import EvaluatorError, StoreError
@@ -81,6 +81,16 @@ def test_a_failed_evaluator_is_asked_again(tmp_path: Path) -> None:
     evaluator = _Compiling(failures=1)
     assert _sit(tmp_path / "run", evaluator, generations=1)
     assert evaluator.lifts == 2
+
+
+def test_an_evaluator_that_keeps_failing_is_left_alone_and_that_is_kept(tmp_path: Path) -> None:
+    evaluator = _Compiling(failures=TRIES)
+    problem = world.problem(1)
+    assert asyncio.run(lifted_code(tmp_path, evaluator, problem)) == ()
+    assert evaluator.lifts == TRIES
+    # A run that goes on, and one that is replayed, breed without it too.
+    assert asyncio.run(lifted_code(tmp_path, evaluator, problem)) == ()
+    assert evaluator.lifts == TRIES
 
 
 def test_nobody_asks_where_no_operator_wants_the_code(tmp_path: Path) -> None:

@@ -127,7 +127,7 @@ def test_another_device_is_refused(run: Path) -> None:
 def test_the_command_reports_and_tells_by_its_exit_code(
     run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(command, "evaluator_on", lambda device: world.Landscape())
+    monkeypatch.setattr(command, "evaluator_of", lambda run: world.Landscape())
     result = CliRunner().invoke(build_app("verify"), ["verify", str(run), "--json"])
     assert result.exit_code == 0, result.output
     told = json.loads(result.stdout)
@@ -138,7 +138,7 @@ def test_the_command_reports_and_tells_by_its_exit_code(
     def wrong(request: EvaluationRequest) -> Evaluation:
         return Evaluation(status=Status.WRONG_VALUE, reason="wrong_value", log="wrong")
 
-    monkeypatch.setattr(command, "evaluator_on", lambda device: world.Landscape(verdict=wrong))
+    monkeypatch.setattr(command, "evaluator_of", lambda run: world.Landscape(verdict=wrong))
     result = CliRunner().invoke(build_app("verify"), ["verify", str(run), "--id", "1"])
     assert result.exit_code == 1, result.output
     assert "wrong_value" in result.stdout

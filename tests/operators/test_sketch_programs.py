@@ -91,6 +91,8 @@ POINTWISE: Cases = {
     "views": ("(x0.view(2, 60) * 2).unsqueeze(1).view(2, 3, 20) + x1", [(6, 20), (3, 20)]),
     "trigonometry": ("torch.sin(x0) * torch.cos(x0) + (x0 * x0 + 1) ** 1.5", [(100,)]),
     "masks": ("(x0 * ~((x0 > 0) & (x0 < 1))).masked_fill(x0 < -1, -1.0)", [(50,)]),
+    "truths": ("torch.where((x0 > 0) + (x0 > 1), x0, x0 * 2)", [(40,)]),
+    "numbers as truths": ("torch.where(torch.logical_and(x0, x1), x1, x0)", [(40,), (40,)]),
     "extremes": ("torch.maximum(x0, x1) - torch.minimum(x0, x1) + x0.clamp(max=0)", [(8,), (8,)]),
 }
 
@@ -99,6 +101,14 @@ POINTWISE: Cases = {
 def test_pointwise_chains(name: str, load_program: Load, assert_close: Check) -> None:
     forward, shapes = POINTWISE[name]
     hold(problem(forward, shapes), SWEEP, load_program, assert_close, LANES=16, BLOCK=1024)
+
+
+@pytest.mark.parametrize(
+    "forward", ["torch.div(x0, x1, rounding_mode='floor')", "torch.round(x0, decimals=2) + x1"]
+)
+def test_other_roundings_are_left_alone(forward: str) -> None:
+    case = problem(forward, [(8,), (8,)])
+    assert SWEEP.write(case, trace(case.source)) is None
 
 
 @pytest.mark.parametrize(("stream", "calls", "library"), [(True, 1, False), (False, 3, True)])

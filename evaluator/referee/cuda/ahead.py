@@ -10,13 +10,14 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Semaphore
 
 from evaluator.processes import remove_folder
 from evaluator.referee.cuda.candidate import CudaCandidate
 from evaluator.referee.failure import CandidateFailed
+from evaluator.referee.watchdog import MAX_FOLDER_BYTES
 
 __all__ = ["compile_ahead", "take_over"]
 
@@ -52,7 +53,9 @@ def compile_ahead(
     def work(share: Sequence[str]) -> None:
         with helpers, _removed(new_folder()) as folder:
             _compile(share, new_process(folder))
-            take_over(folder / CACHE, build / CACHE)
+            with suppress(OSError):
+                # What cannot be read or does not fit is compiled again.
+                take_over(folder / CACHE, build / CACHE)
 
     with ThreadPoolExecutor(count, thread_name_prefix="ahead") as threads:
         list(threads.map(work, [sources[first::count] for first in range(count)]))
@@ -64,8 +67,15 @@ def take_over(source: Path, target: Path) -> None:
     Args:
         source: Written by a process that is not trusted and has ended; links are left out.
         target: Where they are to be.
+
+    Raises:
+        OSError: A file cannot be read or written, or all are larger than a build may be.
     """
+    left = MAX_FOLDER_BYTES
     for path in _files(source):
+        left -= path.lstat().st_size
+        if left < 0:
+            raise OSError(f"what was built in {source} takes over {MAX_FOLDER_BYTES} bytes")
         place = target / path.relative_to(source)
         if place.exists():
             continue

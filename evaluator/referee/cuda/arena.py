@@ -117,6 +117,7 @@ class CudaArena:
             judge_set,
             load_weights if self._session.has_state else None,
             process.require_inputs_unchanged,
+            self._session.constant_weights,
         )
 
     def load_hidden(self, process: CudaCandidate, index: int) -> None:

@@ -16,6 +16,7 @@ from evaluator.referee.candidate_process import (
     EXIT_PATIENCE_S,
     MAX_BUILD_BYTES,
     forged,
+    over_disk,
     over_memory,
     overlaps,
 )
@@ -113,6 +114,10 @@ class CudaCandidate:
             # Nothing of the candidate was loaded yet.
             self.end()
             raise WorkerDied(f"a process got no context on the GPU: {failure.log}") from failure
+        except EvaluatorError:
+            # The reference's process has no memory left for its room, or has ended.
+            self.end()
+            raise
 
     @property
     def isolation(self) -> str:
@@ -261,8 +266,14 @@ class CudaCandidate:
             raise CandidateFailed(Status.TIMING_MISMATCH, "background_process", log)
 
     def stop(self) -> None:
-        """Halt it until it is asked something again."""
+        """Halt it until it is asked something again.
+
+        Raises:
+            CandidateFailed: It left processes behind, which nobody halts.
+        """
         self._worker.stop()
+        if not self._worker.ended:
+            self.require_idle()
 
     def resume(self) -> None:
         """Let it go on."""
@@ -293,12 +304,16 @@ class CudaCandidate:
             self._worker.end()
             if self._worker.over_memory:
                 raise over_memory() from error
+            if self._worker.over_disk:
+                raise over_disk() from error
             log = f"the candidate took over {timeout_s:.0f} s in step {op!r}: it may hang."
             raise CandidateFailed(Status.TIMEOUT, f"timeout_in_{op}", log) from error
         except ChannelClosed as error:
             code = self._worker.end(patience_s=EXIT_PATIENCE_S)
             if self._worker.over_memory:
                 raise over_memory() from error
+            if self._worker.over_disk:
+                raise over_disk() from error
             raise failure_of_exit(code) from error
         except FrameError as error:
             self._worker.end()

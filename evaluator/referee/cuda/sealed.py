@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import logging
 import math
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from statistics import median
@@ -196,6 +197,7 @@ class SealedClock:
         ticket = session.reference.ticket()
         queued = candidate.queue(index, self._room_name, numbers, ticket, PATIENCE_S)
         looked_at = queued is not None and self._outputs.formed(queued[call])
+        started = time.perf_counter()
         released = session.reference.release(
             candidate.page,
             ticket,
@@ -213,12 +215,17 @@ class SealedClock:
             log = f"the device was not done with {calls} calls after {limit_s:.0f} s: it may hang."
             raise CandidateFailed(Status.TIMEOUT, "timeout_in_leg", log)
         returned = candidate.queued() if queued is None else queued
+        wall_ms = released.wall_ms
+        if queued is None:
+            # Its process runs meanwhile and could set the second word itself: its reply counts.
+            replied_ms = 1000 * (time.perf_counter() - started) - released.copy_ms
+            wall_ms = max(wall_ms, replied_ms)
         candidate.stop()
         seen = released.deviations if looked_at else None
         self._outputs.require_right(returned[call], call, calls, seen)
         late_ms = max(0.0, released.late_ms - bases.late_ms) if looked_at else 0.0
         leg = SealedLeg(
-            call_ms=max(released.wall_ms + late_ms - bases.leg_ms, 0.0) / calls,
+            call_ms=max(wall_ms + late_ms - bases.leg_ms, 0.0) / calls,
             calls=calls,
             queued=queued is not None,
         )

@@ -20,6 +20,7 @@ from evaluator.referee.footprint import largest_intermediate
 from evaluator.referee.indices import pointers
 from evaluator.referee.inputs import CHECK_PLAN, PlannedSet, secret_seed
 from evaluator.referee.reference import ReferenceWorker
+from evaluator.referee.session import constant_weights
 from evaluator.referee.shared_memory import SharedMemory
 from evaluator.referee.spawner import Spawner, WorkerPlan
 from evaluator.referee.votes import require_vote
@@ -89,6 +90,7 @@ class CudaSession:
         self.checks_lock = threading.Lock()
         self.verification_lock = threading.Lock()
         self.weights_lock = threading.Lock()
+        self.constant_weights: tuple[str, ...] = ()
         self.bounds: dict[str, tuple[Bound, ...]] = {}
         self.alone_ms = 0.0
         self.seal_bases: SealBases | None = None
@@ -238,6 +240,7 @@ class CudaSession:
         if self.has_state:
             self.reference.weights(None)
             self.state.seal_writers()
+            self.constant_weights = constant_weights(self.opened.state, self.state)
         else:
             self.state.seal()
         if not self.memory.in_turn:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from operators.sketches.patterns.operands import (
@@ -11,6 +11,7 @@ from operators.sketches.patterns.operands import (
     is_result,
     operand,
     producer,
+    unmoved_producer,
 )
 from problems.graph import OperatorGraph, TensorSpec
 
@@ -58,11 +59,11 @@ def find_attention(
     if not is_result(graph, last, dtypes):
         return None
     weights, values = graph.nodes[last].inputs
-    softmax = producer(graph, weights)
+    softmax = unmoved_producer(graph, weights)
     if softmax is None or not _over_last(graph, softmax):
         return None
-    scale, first, scalings = _unscaled(graph, graph.nodes[softmax].inputs[0])
-    scores = producer(graph, first)
+    scale, first, scalings = _unscaled(graph, graph.nodes[softmax].inputs[0], unmoved_producer)
+    scores = unmoved_producer(graph, first)
     if scores is None or graph.nodes[scores].op != "aten.bmm.default":
         return None
     query, key = (_scaled_operand(graph, value, dtypes) for value in graph.nodes[scores].inputs)
@@ -89,9 +90,11 @@ def _over_last(graph: OperatorGraph, index: int) -> bool:
     return node.op in _SOFTMAX and int(node.arguments[1]) % rank == rank - 1
 
 
-def _unscaled(graph: OperatorGraph, value: str) -> tuple[float, str, int]:
+def _unscaled(
+    graph: OperatorGraph, value: str, producer_of: Callable[[OperatorGraph, str], int | None]
+) -> tuple[float, str, int]:
     """Follow a multiplication or division by a number: its factor, what it scales, how many."""
-    index = producer(graph, value)
+    index = producer_of(graph, value)
     if index is None:
         return 1.0, value, 0
     node = graph.nodes[index]
@@ -109,7 +112,7 @@ def _scaled_operand(
     graph: OperatorGraph, value: str, dtypes: Collection[str]
 ) -> tuple[Operand, float, int] | None:
     """A view of an input that may be scaled on the way: the view, the factor, 1 if scaled."""
-    factor, source, count = _unscaled(graph, value)
+    factor, source, count = _unscaled(graph, value, producer)
     view = operand(graph, source, dtypes)
     spec = graph.spec(value)
     if view is None or not isinstance(spec, TensorSpec):

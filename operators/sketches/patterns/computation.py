@@ -21,6 +21,12 @@ from problems.graph import Node, OperatorGraph, TensorSpec
 
 __all__ = ["Computation", "lower"]
 
+_OF_TRUTHS = {"add": "logical_or", "mul": "logical_and"}
+"""What arithmetic is where all operands are truth values."""
+
+_OTHER_ROUNDING = frozenset({"rounding_mode", "decimals"})
+"""Keywords that make another function of an operation."""
+
 _VIEWS = frozenset(
     {"_unsafe_view", "alias", "clone", "contiguous", "detach", "flatten", "reshape", "squeeze"}
     | {"unsqueeze", "view"}
@@ -158,6 +164,8 @@ def _read(builder: Builder, name: str, node: Node, scalars: Mapping[float, str])
     elif operation == "expand":
         value = arguments[0]
     elif operation in POINTWISE:
+        if node.outputs[0].dtype == "bool":
+            operation = _OF_TRUTHS.get(operation, operation)
         value = _pointwise(builder, operation, arguments, keywords)
     elif operation in COMPOSITES and not keywords:
         value = COMPOSITES[operation](builder, *arguments)
@@ -192,6 +200,8 @@ def _pointwise(
     builder: Builder, operation: str, arguments: list[Any], keywords: Mapping[str, Any]
 ) -> Placed:
     """Apply a rule to operands that are broadcast against each other."""
+    if _OTHER_ROUNDING & keywords.keys():
+        raise NotCoveredError(operation)
     slots = [*enumerate(arguments), *keywords.items()]
     tensors = {
         key: a if isinstance(a, Placed) else builder.constant(float(a))

@@ -104,7 +104,13 @@ def _rest(graph: OperatorGraph, index: int) -> OperatorGraph | None:
     if not nodes:
         return None
     outputs = tuple(names.get(name, name) for name in graph.outputs)
-    inputs = (*graph.inputs, node.outputs[0])
+    read = {name for one in nodes for name in one.inputs} | set(outputs)
+    # What the product alone reads has no place among the axes of what comes after.
+    kept = [
+        None if isinstance(spec, TensorSpec) and f"input{number}" not in read else spec
+        for number, spec in enumerate(graph.inputs)
+    ]
+    inputs = (*kept, node.outputs[0])
     return replace(graph, inputs=inputs, nodes=tuple(nodes), outputs=outputs)
 
 

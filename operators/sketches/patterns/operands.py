@@ -13,7 +13,15 @@ from math import prod
 
 from problems.graph import Node, OperatorGraph, TensorSpec
 
-__all__ = ["Operand", "computing", "is_result", "operand", "producer", "whole_operand"]
+__all__ = [
+    "Operand",
+    "computing",
+    "is_result",
+    "operand",
+    "producer",
+    "unmoved_producer",
+    "whole_operand",
+]
 
 _VIEWS = frozenset(
     f"aten.{name}"
@@ -109,6 +117,21 @@ def producer(graph: OperatorGraph, value: str) -> int | None:
         if isinstance(spec, TensorSpec) and spec.storage in written:
             return index
     return None
+
+
+def unmoved_producer(graph: OperatorGraph, value: str) -> int | None:
+    """Return the node that computed a value, where it is all of the result in its order.
+
+    Dimensions before the last two may be grouped otherwise; None where anything was moved, taken
+    out or repeated, and for inputs.
+    """
+    index, spec = producer(graph, value), graph.spec(value)
+    if index is None or not isinstance(spec, TensorSpec):
+        return None
+    made = graph.nodes[index].outputs[0]
+    is_whole = spec.offset == made.offset == 0 and prod(spec.shape) == prod(made.shape)
+    is_dense = _in_order(spec.shape, spec.stride) and _in_order(made.shape, made.stride)
+    return index if is_whole and is_dense and spec.shape[-2:] == made.shape[-2:] else None
 
 
 def is_result(graph: OperatorGraph, index: int, dtypes: Collection[str] = ("float32",)) -> bool:

@@ -16,6 +16,11 @@ def _simple(op: str) -> _Rule:
     return lambda t, *args: t.call(op, *args)
 
 
+def _logical(op: str) -> _Rule:
+    """An operation on truth values; numbers are true where they are not 0."""
+    return lambda t, *args: t.call(op, *(t.call("truth", arg) for arg in args))
+
+
 def _scaled(op: str) -> _Rule:
     """An addition or subtraction with torch's factor `alpha`."""
 
@@ -164,9 +169,9 @@ POINTWISE: Mapping[str, _Rule] = {
     "leaky_relu": _leaky_relu,
     "log": _simple("logarithm"),
     "log1p": _simple("logarithm_of_1_plus"),
-    "logical_and": _simple("both"),
-    "logical_not": _simple("neither"),
-    "logical_or": _simple("either"),
+    "logical_and": _logical("both"),
+    "logical_not": _logical("neither"),
+    "logical_or": _logical("either"),
     "lt": _simple("less"),
     "masked_fill": _masked_fill,
     "maximum": _simple("larger"),

@@ -9,10 +9,10 @@ from operators.sketches.patterns.convolution import Convolution, find_convolutio
 from operators.sketches.patterns.operands import (
     computing,
     is_result,
-    producer,
+    unmoved_producer,
     whole_operand,
 )
-from problems.graph import OperatorGraph
+from problems.graph import OperatorGraph, TensorSpec
 
 __all__ = ["Separable", "find_depthwise", "find_separable"]
 
@@ -49,10 +49,17 @@ def find_separable(
     if first is None or second is None or not _is_depthwise(first) or not _is_pointwise(second):
         return None
     x = whole_operand(graph, graph.nodes[nodes[0]].inputs[0], dtypes)
-    chained = producer(graph, graph.nodes[nodes[1]].inputs[0]) == nodes[0]
+    middle = graph.nodes[nodes[1]].inputs[0]
+    chained = unmoved_producer(graph, middle) == nodes[0]
+    chained = chained and _shape(graph, middle) == graph.nodes[nodes[0]].outputs[0].shape
     if x is None or not chained:
         return None
     return Separable(depthwise=replace(first, x=x), pointwise=second)
+
+
+def _shape(graph: OperatorGraph, value: str) -> tuple[int, ...]:
+    spec = graph.spec(value)
+    return spec.shape if isinstance(spec, TensorSpec) else ()
 
 
 def _is_depthwise(found: Convolution) -> bool:
@@ -62,4 +69,5 @@ def _is_depthwise(found: Convolution) -> bool:
 
 def _is_pointwise(found: Convolution) -> bool:
     plain = found.windows.kernel == found.windows.stride == (1, 1, 1)
-    return plain and found.groups == 1 and found.windows.padding == (0, 0, 0)
+    same = found.windows.padding == (0, 0, 0) and found.windows.size == found.windows.out
+    return plain and same and found.groups == 1 and not found.transposed

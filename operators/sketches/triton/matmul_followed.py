@@ -113,7 +113,8 @@ def _store(found: Followed, names: Mapping[str, str], others: list[str]) -> str 
             side, below = ("line", below // columns) if below >= columns else ("columns", below)
             sides.add(side)
             index = f"{side} // {below}" if below > 1 else side
-            if below * sizes[axis] not in (columns, inner[-1] // columns):
+            limit = columns if side == "columns" else inner[-1] // columns
+            if below * sizes[axis] != limit:
                 index = f"{index} % {sizes[axis]}"
             parts.append(f"({index}) * {strides[axis]}")
         checks = [text for side, text in _CHECKS.items() if side in sides]

@@ -206,7 +206,7 @@ def multiply_planes(left, right, out, extras, sizes):
     b, b8, b_scale, b_batches = right
     block_m, block_n, block_k = CONFIG["BLOCK_M"], CONFIG["BLOCK_N"], CONFIG["BLOCK_K"]
     tiles = triton.cdiv(sizes["M"], block_m) * triton.cdiv(sizes["N"], block_n)
-    tiles *= max(a_batches, b_batches)
+    tiles *= out.numel() // (sizes["M"] * sizes["N"])
     programs = min(CONFIG["PROGRAMS"], tiles) or tiles
     eighths = (None, None)
     if a8 is not None:

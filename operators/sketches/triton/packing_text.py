@@ -71,7 +71,9 @@ def largest(
             x, number, BATCHES, ROWS, DEPTH, OFFSET, BATCH_STRIDE, ROW_STRIDE, DEPTH_STRIDE,
             TRIANGLE, ROWS, DEPTH, TILE_ROWS, TILE_DEPTH,
         )  # fmt: skip
-        peak = tl.maximum(peak, tl.abs(tile))
+        size = tl.abs(tile)
+        # One infinity must not scale everything else to nothing.
+        peak = tl.maximum(peak, tl.where(size < float("inf"), size, 0.0))
     tl.store(peaks + tl.program_id(0), tl.max(peak))
 
 

@@ -198,6 +198,27 @@ def test_a_loop_over_tiles_is_refused_where_it_would_change_the_result(old: str,
     assert {"persistent", "several_tiles"} <= refused
 
 
+@pytest.mark.parametrize(
+    "helper",
+    [
+        "    while tl.load(p) == 0.0:\n        pass\n    return tl.load(p)\n",
+        "    return tl.load(p + tl.program_id(0))\n",
+    ],
+)
+def test_what_a_kernel_calls_is_looked_at_too(helper: str) -> None:
+    called = f"@triton.jit\ndef take(p):\n{helper}\n\n@triton.jit\n"
+    source = _SOFTMAX.replace("@triton.jit\n", called, 1)
+    source = source.replace("    top = tl.max", "    take(y_ptr)\n    top = tl.max", 1)
+    module = parse_module(source)
+    assert module is not None
+    refused = {
+        rewrite.name
+        for rewrite in REWRITES
+        if rewrite.apply(module, np.random.default_rng(0)) is None
+    }
+    assert {"persistent", "several_tiles", "reversed", "swizzle"} <= refused
+
+
 def _parent(problem: Problem, source: str) -> Parent:
     return Parent(
         slot=Slot(problem=problem.key, generation=1, island=0, index=0),

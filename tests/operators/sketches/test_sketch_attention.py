@@ -34,6 +34,9 @@ def test_written_out_by_hand(check_sketch: Check, make_problem: Make) -> None:
         "torch.softmax(q @ k.transpose(-2, -1), dim=-2) @ v",
         "(q @ k.transpose(-2, -1)) @ v",
         "torch.softmax((q + 1) @ k.transpose(-2, -1), dim=-1) @ v",
+        "torch.softmax(q @ k.transpose(-2, -1), dim=-1).transpose(-2, -1) @ v",
+        "torch.softmax((q @ k.transpose(-2, -1)).transpose(-2, -1), dim=-1) @ v",
+        "torch.softmax(q @ k.transpose(-2, -1), dim=-1)[:, :, :1] @ v",
     ],
 )
 def test_other_graphs_are_left_alone(forward: str, make_problem: Make) -> None:

@@ -129,6 +129,22 @@ def test_other_graphs_are_left_alone(sketch: Sketch, make_problem: Make) -> None
     assert sketch.write(problem, graph) is None
 
 
+@pytest.mark.parametrize(
+    ("forward", "point"),
+    [
+        ("self.point(self.conv(x).transpose(2, 3))", "nn.Conv2d(4, 6, 1)"),
+        ("self.point(self.conv(x)[:, :, 1:-1, 1:-1])", "nn.Conv2d(4, 6, 1)"),
+        ("self.point(self.conv(x))", "nn.ConvTranspose2d(4, 6, 1, dilation=2, output_padding=1)"),
+    ],
+)
+def test_what_lies_between_two_convolutions_is_not_overlooked(
+    forward: str, point: str, make_problem: Make
+) -> None:
+    build = f"self.conv = nn.Conv2d(4, 4, 3, groups=4); self.point = {point}"
+    problem = make_problem(forward, {"x": (1, 4, 9, 9)}, build)
+    assert DEPTHWISE_SEPARABLE.write(problem, trace(problem.source)) is None
+
+
 def test_dimensions_without_windows_are_joined() -> None:
     columns = Windows.of(
         size=(8, 5, 10), out=(6, 5, 10), kernel=(3, 1, 1), stride=(1,), padding=(0,), dilation=(1,)

@@ -28,6 +28,9 @@ GRAPHS = (
     ("torch.relu(self.l(x)) * 2.0", LINEAR, (33, 18)),
     ("torch.sigmoid(self.l(x)) + y", LINEAR, (33, 18)),
     ("self.l(x)", LINEAR, (3, 7, 18)),
+    # An axis as long as the other side is wide, and operands larger than the product.
+    ("(self.l(x) * y).view(3, 11, 33).sigmoid()", "self.l = nn.Linear(70, 33)", (33, 70)),
+    ("torch.relu(self.l(x).view(33, 2, 33) + y.view(33))", "self.l = nn.Linear(18, 66)", (33, 18)),
 )
 OTHERS = (
     ("torch.softmax(self.l(x), 1)", LINEAR, (33, 18)),
