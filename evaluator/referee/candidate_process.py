@@ -46,7 +46,6 @@ class Outputs:
         arrays: The tensors, with the strides that the model itself returned.
         overlapping: Whether each tensor shares memory between its own elements.
         is_tuple: Whether the model returned a tuple.
-        row_major: Whether the model's own tensors are laid out row after row.
     """
 
     def __init__(self, reply: dict[str, Any], memory: SharedMemory) -> None:
@@ -64,10 +63,6 @@ class Outputs:
         except (KeyError, TypeError, ValueError, FrameError) as error:
             raise forged(f"the description of the outputs is malformed: {error}") from error
         self.is_tuple = reply.get("tuple") is True
-        self.row_major = all(
-            item.get("own_stride") == list(row_major(spec.shape))
-            for spec, item in zip(specs, data, strict=True)
-        )
 
 
 class CandidateProcess:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from math import prod
-from typing import Any
 
 from operators.sketches.patterns.operands import (
     computing,
@@ -99,9 +98,9 @@ def _described(
         size=x.shape[2:],
         out=out.shape[2:],
         kernel=weight_spec.shape[2:],
-        stride=_ints(stride),
-        padding=_ints(padding),
-        dilation=_ints(dilation),
+        stride=stride,
+        padding=padding,
+        dilation=dilation,
     )
     return Convolution(
         x=node.inputs[0],
@@ -114,7 +113,3 @@ def _described(
         windows=merged(windows),
         shape=out.shape,
     )
-
-
-def _ints(values: Sequence[Any]) -> tuple[int, ...]:
-    return tuple(int(value) for value in values)

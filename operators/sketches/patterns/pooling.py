@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
 from math import prod
-from typing import Any
 
 from operators.sketches.patterns.operands import (
     computing,
@@ -81,20 +80,16 @@ def _dims(node: Node) -> int:
 def _windows(node: Node, source: TensorSpec) -> Windows:
     dims = _dims(node)
     arguments = [*node.arguments[1:], *([None] * 7)]
-    kernel = _ints(arguments[0])
-    dilation = _ints(arguments[3]) if node.op in _MAXIMUM and arguments[3] else (1,)
+    kernel = arguments[0]
+    dilation = arguments[3] if node.op in _MAXIMUM and arguments[3] else (1,)
     return Windows.of(
         size=source.shape[-dims:],
         out=node.outputs[0].shape[-dims:],
         kernel=kernel,
-        stride=_ints(arguments[1]) if arguments[1] else kernel,
-        padding=_ints(arguments[2]) if arguments[2] else (0,),
+        stride=arguments[1] if arguments[1] else kernel,
+        padding=arguments[2] if arguments[2] else (0,),
         dilation=dilation,
     )
-
-
-def _ints(values: Sequence[Any]) -> tuple[int, ...]:
-    return tuple(int(value) for value in values)
 
 
 def _fits(windows: Windows) -> bool:

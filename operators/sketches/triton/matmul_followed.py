@@ -13,6 +13,7 @@ from operators.sketches.sketch import Sketch
 from operators.sketches.triton.calls import definitions, functions, imports
 from operators.sketches.triton.emitter import Emitter
 from operators.sketches.triton.matmul import packed_program, tiled_program
+from operators.sketches.triton.matmul_text import STORE_HEAD
 from operators.sketches.triton.precision import FLOATS
 from operators.sketches.triton.program import TritonProgram, write_program
 from operators.sketches.triton.tiles import Place
@@ -21,21 +22,7 @@ from problems.problem import Problem
 
 __all__ = ["PACKED_FOLLOWED", "TILED_FOLLOWED"]
 
-_STORE = '''
-@triton.jit
-def store_tile(
-    out,
-    extras,
-    total,
-    batch,
-    row,
-    column,
-    M: tl.constexpr,
-    N: tl.constexpr,
-    OUT_TRIANGLE: tl.constexpr,
-    BLOCK_M: tl.constexpr,
-    BLOCK_N: tl.constexpr,
-):
+_STORE = f'''{STORE_HEAD}
     """Write a tile of the result, after what is done to each element."""
     rows = row * BLOCK_M + tl.arange(0, BLOCK_M)[:, None]
     columns = column * BLOCK_N + tl.arange(0, BLOCK_N)[None, :]

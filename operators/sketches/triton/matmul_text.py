@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["MERGE_TEXT", "PLACE_TEXT", "STORE_TEXT", "TILED_TEXT"]
+__all__ = ["MERGE_TEXT", "PLACE_TEXT", "STORE_HEAD", "STORE_TEXT", "TILED_TEXT"]
 
 PLACE_TEXT = '''
 @triton.jit
@@ -58,7 +58,7 @@ def depth_range(
 '''
 """Where a tile lies, and which part of the depth it needs."""
 
-STORE_TEXT = '''
+STORE_HEAD = """
 @triton.jit
 def store_tile(
     out,
@@ -72,7 +72,10 @@ def store_tile(
     OUT_TRIANGLE: tl.constexpr,
     BLOCK_M: tl.constexpr,
     BLOCK_N: tl.constexpr,
-):
+):"""
+"""What a function takes that writes a tile; its text goes on with its docstring."""
+
+STORE_TEXT = f'''{STORE_HEAD}
     """Write a tile of a row-major result; there are no other tensors than that."""
     rows = row * BLOCK_M + tl.arange(0, BLOCK_M)[:, None]
     columns = column * BLOCK_N + tl.arange(0, BLOCK_N)[None, :]
