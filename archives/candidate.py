@@ -72,15 +72,31 @@ _SIGNS: Mapping[Language, frozenset[str]] = MappingProxyType(
 )
 
 
+_WORDS: Mapping[Language, tuple[str, ...]] = MappingProxyType(
+    {
+        language: tuple(sign.strip("=").split()[-1] for sign in sorted(signs))
+        for language, signs in _SIGNS.items()
+    }
+)
+
+
 def _language(source: str, tree: ast.Module, but: ast.stmt | None) -> Language:
     """The language that a tree shows, one statement of it left aside."""
     for language, signs in _SIGNS.items():
-        # Most texts lack the very word, which spares the walk.
-        if any(sign.strip("=").split()[-1] in source for sign in signs) and any(
-            not signs.isdisjoint(_signs(node)) for node in _nodes(tree, but)
+        # Most texts lack the very word, and most others show it at their top: no walk is needed.
+        if any(word in source for word in _WORDS[language]) and (
+            any(_declares(statement, signs) for statement in tree.body)
+            or any(not signs.isdisjoint(_signs(node)) for node in _nodes(tree, but))
         ):
             return language
     return Language.TORCH
+
+
+def _declares(statement: ast.stmt, signs: frozenset[str]) -> bool:
+    """Whether a statement is a plain assignment to one of the names, or an import."""
+    if isinstance(statement, ast.Assign):
+        return any(isinstance(name, ast.Name) and name.id in signs for name in statement.targets)
+    return not signs.isdisjoint(_signs(statement))
 
 
 def _nodes(tree: ast.Module, but: ast.stmt | None) -> Iterator[ast.AST]:

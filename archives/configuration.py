@@ -13,6 +13,7 @@ from __future__ import annotations
 import ast
 import math
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 from problems.syntax import parse
 
@@ -57,6 +58,12 @@ def read_space(source: str) -> Space:
 
 def read_configuration(source: str) -> Configuration:
     """Return the declared point of a program; empty where it declares none."""
+    return dict(_point(source))
+
+
+@lru_cache(maxsize=256)
+def _point(source: str) -> Configuration:
+    """The declared point; kept for longer than the tree, since many ask for it one by one."""
     value = _literal(source, "CONFIG")
     if not isinstance(value, dict):
         return {}

@@ -59,6 +59,7 @@ class Database:
         self.folder = folder
         self._engine = engine
         self._lock = lock
+        self._writer: Connection | None = None
 
     @classmethod
     def create(cls, folder: Path, url: str | None) -> Database:
@@ -108,6 +109,7 @@ class Database:
 
     def close(self) -> None:
         """Close all connections, then release the lock."""
+        self._let_go()
         self._engine.dispose()
         if self._lock is not None:
             self._lock.close()
@@ -139,10 +141,30 @@ class Database:
             raise StoreError(
                 f"the run {self.folder} was opened for reading only: open it for writing first"
             )
-        with self._explained(), self._engine.connect() as bare:
-            connection = bare.execution_options(**{_WRITES: True})
-            with connection.begin():
-                yield connection
+        with self._explained():
+            connection = self._held()
+            try:
+                with connection.begin():
+                    yield connection
+            except BaseException:
+                self._let_go()  # The next transaction starts from a clean one.
+                raise
+            if self._engine.dialect.name != "sqlite":
+                self._let_go()
+
+    def _held(self) -> Connection:
+        """The connection that writes; SQLite's is kept, since fetching one takes longer than use.
+
+        Between transactions it holds no lock. A server may have dropped an idle one.
+        """
+        if self._writer is None:
+            self._writer = self._engine.connect().execution_options(**{_WRITES: True})
+        return self._writer
+
+    def _let_go(self) -> None:
+        if self._writer is not None:
+            writer, self._writer = self._writer, None
+            writer.close()
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
@@ -172,7 +194,8 @@ def _engine(url: URL, busy_timeout_s: float = 10.0, *, wal: bool = False) -> Eng
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:
         writes = connection.get_execution_options().get(_WRITES, False)
-        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+        driver: Any = connection.connection.driver_connection  # SQLAlchemy's own way takes longer.
+        driver.execute("BEGIN IMMEDIATE" if writes else "BEGIN")
 
     return engine
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import MISSING, asdict, fields, is_dataclass
+from dataclasses import MISSING, Field, asdict, fields, is_dataclass
 from enum import Enum
+from functools import cache
 from typing import Any
 
 from archives.evaluation import (
@@ -18,6 +19,7 @@ from archives.evaluation import (
     Evaluation,
     Interval,
     KernelFacts,
+    Mismatch,
     Reuse,
     Rung,
     Status,
@@ -36,6 +38,10 @@ __all__ = [
 ]
 
 
+_AS_THEY_ARE = frozenset({bool, float, int, str, type(None)})
+"""Most values are one of these, and these are found out first."""
+
+
 def to_text(data: object) -> str:
     """Return compact JSON text; keys keep their order, which a configuration's text depends on."""
     return json.dumps(data, separators=(",", ":"))
@@ -43,6 +49,8 @@ def to_text(data: object) -> str:
 
 def storable(text: str) -> str:
     """Return text that UTF-8 can hold: lone surrogates, as a reply may have, are written out."""
+    if text.isascii():
+        return text
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
@@ -66,6 +74,8 @@ def decode_evaluation(data: Mapping[str, Any]) -> Evaluation:
         facts = dict(values["facts"])
         if "reuse" in facts:
             facts["reuse"] = Reuse(facts["reuse"])
+        if isinstance(facts.get("spread"), str):
+            facts["spread"] = Mismatch(facts["spread"])
         values["facts"] = KernelFacts(**facts)
     if "configurations" in values:
         values["configurations"] = tuple(
@@ -108,18 +118,28 @@ def decode_problem(data: Mapping[str, Any]) -> Problem:
 def _without_defaults(record: Any) -> dict[str, Any]:  # noqa: ANN401 (any of our dataclasses)
     """The fields of a dataclass that differ from their defaults, as JSON-able data."""
     data: dict[str, Any] = {}
-    for field in fields(record):
-        value = getattr(record, field.name)
-        default = field.default
-        if default is MISSING and field.default_factory is not MISSING:
-            default = field.default_factory()
-        if default is MISSING or value != default:
-            data[field.name] = _plain(value)
+    kind: Any = type(record)
+    for name, default in _defaults(kind):
+        value = getattr(record, name)
+        if value is not default and (default is MISSING or value != default):
+            data[name] = _plain(value)
     return data
+
+
+@cache
+def _defaults(kind: type[Any]) -> tuple[tuple[str, Any], ...]:
+    """The names and defaults of a dataclass's fields; `MISSING` where there is none."""
+    return tuple((field.name, _default(field)) for field in fields(kind))
+
+
+def _default(field: Field[Any]) -> Any:  # noqa: ANN401 (of any type)
+    return field.default if field.default_factory is MISSING else field.default_factory()
 
 
 def _plain(value: object) -> object:
     """Enumerations as their values, dataclasses and mappings as dicts, sequences as lists."""
+    if type(value) in _AS_THEY_ARE:
+        return value
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, Mapping):
@@ -127,5 +147,6 @@ def _plain(value: object) -> object:
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
     if is_dataclass(value):
-        return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
+        kind: Any = type(value)
+        return {name: _plain(getattr(value, name)) for name, _ in _defaults(kind)}
     return value

@@ -13,6 +13,7 @@ __all__ = [
     "Evaluation",
     "Interval",
     "KernelFacts",
+    "Mismatch",
     "Reuse",
     "Rung",
     "Status",
@@ -71,6 +72,15 @@ class Interval:
         assert self.low <= self.high, f"an interval needs low <= high, got {self}"
 
 
+class Mismatch(StrEnum):
+    """How calls on the same inputs differ, where no number says it."""
+
+    NUMBERS = "numbers"
+    """One returned a number where another one returned NaN or infinity."""
+    SHAPES = "shapes"
+    """They returned different shapes, or different numbers of tensors."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelFacts:
     """Measured or compiled facts about a candidate; None: not measured.
@@ -85,6 +95,8 @@ class KernelFacts:
         registers: Registers of a thread of a GPU's longest own kernel.
         shared_bytes: Shared memory of a program of that kernel.
         programs: Programs that it is launched with.
+        spread: Largest difference between what calls on the same inputs return, over the output's
+            root mean square; 0: they agree bit for bit; a `Mismatch`: more than a number can say.
     """
 
     launches: int | None = None
@@ -96,6 +108,7 @@ class KernelFacts:
     registers: int | None = None
     shared_bytes: int | None = None
     programs: int | None = None
+    spread: float | Mismatch | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +117,8 @@ class ConfigurationResult:
 
     Attributes:
         configuration: The point.
-        status: `OK` where it was correct.
+        status: `OK` where it passed what it was put to: the fastest all sets of inputs, one that
+            lost the race perhaps a single set.
         latency_ms: Median time of a call, or None where it was not timed.
     """
 
@@ -196,3 +210,13 @@ class Evaluation:
             assert self.reason, f"{self.status} needs a reason"
             assert self.speedup is None, f"{self.status} has no speedup"
         assert len(self.log.encode()) <= self.MAX_LOG_BYTES, "a log holds at most 4 KB"
+
+    @property
+    def objective_speedup(self) -> float | None:
+        """The speedup that a search climbs by; None where there is no fitness.
+
+        The matched one where torch's other settings are known, so that a candidate meets the
+        fastest setting that is no less accurate than itself; else the one over torch's defaults.
+        Everything that ranks candidates reads this and nothing else.
+        """
+        return self.speedup if self.matched_speedup is None else self.matched_speedup

@@ -42,7 +42,7 @@ class Elite:
 
     Attributes:
         cell: One bin index for each axis.
-        objective: log(speedup), maximised.
+        objective: log of `Evaluation.objective_speedup`, maximised.
         slot: The attempt that brought it; its island is the island whose grid this is.
         candidate: Id of the measured candidate.
     """
@@ -56,8 +56,8 @@ class Elite:
         assert math.isfinite(self.objective), f"an objective is finite, got {self.objective}"
 
     @property
-    def speedup(self) -> float:
-        """The speedup that the objective is the logarithm of."""
+    def objective_speedup(self) -> float:
+        """The speedup that the objective is the logarithm of: the matched one where known."""
         return math.exp(self.objective)
 
 

@@ -167,6 +167,14 @@ class StoreReader:
         with self._database.reading() as connection:
             return verdict_queries.speedups(connection, problem_key)
 
+    def elite_evaluations(self, problem_key: str) -> dict[str, Evaluation]:
+        """Return the evaluation that counts of every elite of a problem, by candidate id.
+
+        Elites that failed their latest verification are left out.
+        """
+        with self._database.reading() as connection:
+            return verdict_queries.elite_evaluations(connection, problem_key)
+
     def elites(self, problem_key: str, island: int | None = None) -> list[Elite]:
         """Return the holders of the cells, ordered by island and cell."""
         with self._database.reading() as connection:

@@ -20,7 +20,7 @@ from problems.problem import Problem
 __all__ = [
     "add_problems",
     "create_tables",
-    "mark_degenerate",
+    "mark_problem",
     "put_graph",
     "request_seed",
     "set_config",
@@ -110,13 +110,16 @@ def solve_problem(connection: Connection, problem_key: str, reason: str) -> None
     _set_status(connection, problem_key, ProblemStatus.SOLVED, reason)
 
 
-def mark_degenerate(connection: Connection, problem_key: str, reason: str) -> None:
-    """See `Store.mark_degenerate`."""
+def mark_problem(
+    connection: Connection, problem_key: str, degenerate: str | None, loose: str | None
+) -> None:
+    """See `Store.mark_problem`."""
     number = problem_number(connection, problem_key)
     text = connection.execute(
         select(PROBLEM.c.data_json).where(PROBLEM.c.id == number)
     ).scalar_one()
-    marked = replace(decode_problem(json.loads(text)), degenerate=reason)
+    problem = decode_problem(json.loads(text))
+    marked = replace(problem, degenerate=degenerate, loose=loose)
     values = {"data_json": to_text(encode_problem(marked))}
     connection.execute(update(PROBLEM).where(PROBLEM.c.id == number).values(values))
 

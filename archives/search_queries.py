@@ -6,7 +6,7 @@ import json
 from collections import defaultdict
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, RowMapping, func, literal, select
+from sqlalchemy import ColumnElement, Connection, RowMapping, bindparam, func, literal, select
 
 from archives.attempt import Attempt, AttemptState, Slot
 from archives.candidate import Candidate, Language
@@ -18,6 +18,7 @@ from archives.records import (
     Migration,
 )
 from archives.run_queries import format_version, problem_number
+from archives.statements import Statement
 from archives.tables import ATTEMPT, CANDIDATE, ELITE, MIGRATION, PARENT, PROBLEM
 from problems.errors import StoreError
 
@@ -45,6 +46,11 @@ _OTHER_PLACE = (_OTHER.c.generation, _OTHER.c.island, _OTHER.c.slot_index)
 _HELD = func.coalesce(ATTEMPT.c.result_id, ATTEMPT.c.candidate_id)
 """The candidate that an attempt stands for: the measured one, else the proposed one."""
 _ID_DIGITS = 64
+_FIND_CANDIDATE = Statement(
+    select(PROBLEM.c.key, CANDIDATE.c.program, CANDIDATE.c.source, CANDIDATE.c.language)
+    .join(PROBLEM, PROBLEM.c.id == CANDIDATE.c.problem_id)
+    .where(CANDIDATE.c.digest == bindparam("digest"))
+)
 _FIRST_FORMAT_WITH_MODEL = 2
 _NUM_SHOWN = 4
 """How many of several matching ids an error lists."""
@@ -139,11 +145,10 @@ def candidate(connection: Connection, id_or_prefix: str, problem_key: str | None
             f"{id_or_prefix!r} is no candidate id: expected at least one hexadecimal digit and "
             "nothing else, as shown by the archive command"
         )
-    if len(prefix) == _ID_DIGITS:
-        conditions = [CANDIDATE.c.digest == prefix]
-    else:
-        # "g" follows every hexadecimal digit, so the index finds the prefix as a range.
-        conditions = [CANDIDATE.c.digest >= prefix, CANDIDATE.c.digest < prefix + "g"]
+    if len(prefix) == _ID_DIGITS and (whole := _whole(connection, prefix, problem_key)):
+        return whole
+    # "g" follows every hexadecimal digit, so the index finds the prefix as a range.
+    conditions = [CANDIDATE.c.digest >= prefix, CANDIDATE.c.digest < prefix + "g"]
     if problem_key is not None:
         conditions.append(CANDIDATE.c.problem_id == problem_number(connection, problem_key))
     statement = select(CANDIDATE).where(*conditions).order_by(CANDIDATE.c.digest)
@@ -168,6 +173,15 @@ def candidate(connection: Connection, id_or_prefix: str, problem_key: str | None
         source=row.source,
         language=Language(row.language),
     )
+
+
+def _whole(connection: Connection, id: str, problem_key: str | None) -> Candidate | None:
+    """The candidate of a whole id, as the search asks for parents; None where it is not there."""
+    found = _FIND_CANDIDATE.first(connection, {"digest": id})
+    if found is None or (problem_key is not None and found[0] != problem_key):
+        return None
+    _, program, source, language = found
+    return Candidate(id=id, program_id=program, source=source, language=Language(language))
 
 
 def problem_of(connection: Connection, candidate_id: str) -> str:

@@ -40,7 +40,10 @@ _ADD_ATTEMPT = Statement(insert(ATTEMPT))
 _ADD_CANDIDATE = Statement(insert(CANDIDATE))
 _ADD_ELITE = Statement(insert(ELITE))
 _ADD_EVALUATION = Statement(insert(EVALUATION))
+_ADD_MIGRATION = Statement(insert(MIGRATION))
 _ADD_PARENT = Statement(insert(PARENT))
+_ADD_TALLY = Statement(insert(TALLY))
+_FIND_GENERATION = Statement(select(PROBLEM.c.generation).where(PROBLEM.c.id == bindparam("at")))
 _FIND_CANDIDATE = Statement(select(CANDIDATE.c.id).where(CANDIDATE.c.digest == bindparam("digest")))
 _FIND_ATTEMPT = Statement(
     select(ATTEMPT.c.id, ATTEMPT.c.state, ATTEMPT.c.problem_id, ATTEMPT.c.candidate_id)
@@ -62,6 +65,15 @@ _SET_ADDITION = Statement(
     .where(ATTEMPT.c.id == bindparam("at"))
     .values({name: bindparam(name) for name in ("add_status", "add_value", "cell", "objective")})
 )
+_SET_ARCHIVED = Statement(
+    update(ATTEMPT)
+    .where(
+        ATTEMPT.c.problem_id == bindparam("at_problem"),
+        ATTEMPT.c.generation == bindparam("at_generation"),
+        ATTEMPT.c.state == bindparam("before"),
+    )
+    .values(state=bindparam("state"))
+)
 _SET_ELITE = Statement(
     update(ELITE)
     .where(
@@ -70,6 +82,16 @@ _SET_ELITE = Statement(
         ELITE.c.cell == bindparam("at_cell"),
     )
     .values({name: bindparam(name) for name in ("attempt_id", "objective")})
+)
+_FIND_CELL = Statement(
+    select(ELITE.c.objective).where(
+        ELITE.c.problem_id == bindparam("at_problem"),
+        ELITE.c.island == bindparam("at_island"),
+        ELITE.c.cell == bindparam("at_cell"),
+    )
+)
+_SET_GENERATION = Statement(
+    update(PROBLEM).where(PROBLEM.c.id == bindparam("at")).values(generation=bindparam("reached"))
 )
 _SET_VERDICT = Statement(
     update(ATTEMPT)
@@ -210,28 +232,24 @@ def finish_generation(
 ) -> None:
     """See `Store.finish_generation`."""
     problem_id = problem_number(connection, problem_key)
-    row = select(PROBLEM.c.generation).where(PROBLEM.c.id == problem_id)
-    reached = connection.execute(row).scalar_one()
-    if reached is not None and reached >= generation:
+    found = _FIND_GENERATION.first(connection, {"at": problem_id})
+    assert found is not None, "the problem has just been found"
+    if found[0] is not None and found[0] >= generation:
         return
-    connection.execute(
-        update(ATTEMPT)
-        .where(
-            ATTEMPT.c.problem_id == problem_id,
-            ATTEMPT.c.generation == generation,
-            ATTEMPT.c.state == AttemptState.EVALUATED.value,
-        )
-        .values(state=AttemptState.ARCHIVED.value)
-    )
+    change = {
+        "at_problem": problem_id,
+        "at_generation": generation,
+        "before": AttemptState.EVALUATED.value,
+        "state": AttemptState.ARCHIVED.value,
+    }
+    _SET_ARCHIVED.change(connection, change)
     for migrant in outcome.migrants:
         _add_migrant(connection, problem_id, migrant)
     for insertion in outcome.insertions:
         _add_insertion(connection, problem_id, insertion)
     for tally in outcome.tallies:
         _add_tally(connection, problem_id, tally)
-    connection.execute(
-        update(PROBLEM).where(PROBLEM.c.id == problem_id).values(generation=generation)
-    )
+    _SET_GENERATION.change(connection, {"at": problem_id, "reached": generation})
 
 
 def _candidate(
@@ -316,13 +334,12 @@ def _add_evaluation(
 
 def _add_migrant(connection: Connection, problem_id: int, migrant: Attempt) -> None:
     number = propose(connection, migrant, None)
-    connection.execute(
-        insert(MIGRATION).values(
-            problem_id=problem_id,
-            source_id=_found(connection, migrant.parents[0]).id,
-            target_id=number,
-        )
-    )
+    row = {
+        "problem_id": problem_id,
+        "source_id": _found(connection, migrant.parents[0]).id,
+        "target_id": number,
+    }
+    _ADD_MIGRATION.add(connection, row)
 
 
 def _add_insertion(connection: Connection, problem_id: int, insertion: Insertion) -> None:
@@ -339,7 +356,18 @@ def _add_insertion(connection: Connection, problem_id: int, insertion: Insertion
     _SET_ADDITION.change(connection, change)
     if addition.status:
         place = (problem_id, elite.slot.island, cell)
-        _set_elite(connection, place, (number, elite.objective))
+        _offer_elite(connection, place, (number, elite.objective))
+
+
+def _offer_elite(
+    connection: Connection, place: tuple[int, int, str], offered: tuple[int, float]
+) -> None:
+    """Give a cell to an insertion, unless its holder is as good: a best kernel is never lost."""
+    problem_id, island, cell = place
+    at = {"at_problem": problem_id, "at_island": island, "at_cell": cell}
+    held = _FIND_CELL.first(connection, at)
+    if held is None or held[0] is None or held[0] < offered[1]:
+        _set_elite(connection, place, offered)
 
 
 def _set_elite(
@@ -358,15 +386,14 @@ def _set_elite(
 
 
 def _add_tally(connection: Connection, problem_id: int, tally: OperatorTally) -> None:
-    connection.execute(
-        insert(TALLY).values(
-            problem_id=problem_id,
-            generation=tally.generation,
-            operator=tally.operator,
-            attempts=tally.attempts,
-            evaluated=tally.evaluated,
-            accepted=tally.accepted,
-            gain=tally.gain,
-            cost_s=tally.cost_s,
-        )
-    )
+    row = {
+        "problem_id": problem_id,
+        "generation": tally.generation,
+        "operator": tally.operator,
+        "attempts": tally.attempts,
+        "evaluated": tally.evaluated,
+        "accepted": tally.accepted,
+        "gain": tally.gain,
+        "cost_s": tally.cost_s,
+    }
+    _ADD_TALLY.change(connection, row)

@@ -13,7 +13,7 @@ writing methods do is in the `*_transactions` modules; older formats are brought
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from archives import llm_transactions, run_queries, run_transactions, search_transactions
@@ -46,6 +46,7 @@ class Store(StoreReader):
         problems: Sequence[Problem] = (),
         seeds: Mapping[str, Sequence[tuple[str, str]]] | None = None,
         url: str | None = None,
+        prepare: Callable[[], None] = lambda: None,
     ) -> Store:
         """Make the folder and its store, and open it for writing.
 
@@ -56,12 +57,15 @@ class Store(StoreReader):
             seeds: Kernels to start from, (name, source) by problem key: they wait for generation
                 0, so that the run depends on no other folder from now on.
             url: Database URL without a password; None: SQLite at `folder/run.db`.
+            prepare: Writes what belongs beside the store, once the folder is there: whoever is
+                killed before its end leaves no run.
 
         Raises:
             StoreError: The folder holds a run, cannot be written, or is locked.
         """
         database = Database.create(folder, url)
         with database.closing_on_error(), database.writing() as connection:
+            prepare()
             run_transactions.create_tables(connection, run)
             run_transactions.add_problems(connection, problems)
             for key, kernels in (seeds or {}).items():
@@ -131,10 +135,18 @@ class Store(StoreReader):
         with self._database.writing() as connection:
             run_transactions.solve_problem(connection, problem_key, reason)
 
-    def mark_degenerate(self, problem_key: str, reason: str) -> None:
-        """Mark a problem as one that says little about a kernel; figures leave it out."""
+    def mark_problem(
+        self, problem_key: str, *, degenerate: str | None = None, loose: str | None = None
+    ) -> None:
+        """Write down what was seen of a problem before it was searched.
+
+        Args:
+            problem_key: Key of the problem.
+            degenerate: Why it says little about a kernel: figures leave it out; None: it is sound.
+            loose: Why KernelBench's tolerance proves nothing of it; None: it proves something.
+        """
         with self._database.writing() as connection:
-            run_transactions.mark_degenerate(connection, problem_key, reason)
+            run_transactions.mark_problem(connection, problem_key, degenerate, loose)
 
     def put_graph(self, problem_key: str, graph: OperatorGraph) -> None:
         """Keep the operator graph of a problem."""

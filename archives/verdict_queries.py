@@ -12,9 +12,9 @@ from archives.evaluation import ConfigurationResult, Evaluation, Status
 from archives.records import VERIFY, EvaluationRecord
 from archives.run_queries import problem_number
 from archives.search_queries import PLACE, slot_of
-from archives.tables import ATTEMPT, CANDIDATE, EVALUATION, PROBLEM
+from archives.tables import ATTEMPT, CANDIDATE, ELITE, EVALUATION, PROBLEM
 
-__all__ = ["evaluation", "evaluations", "speedups", "tried"]
+__all__ = ["elite_evaluations", "evaluation", "evaluations", "speedups", "tried"]
 
 _PROPOSED = CANDIDATE.alias("proposed")
 _TELLS = or_(EVALUATION.c.purpose != VERIFY, EVALUATION.c.status != Status.UNSTABLE.value)
@@ -117,6 +117,25 @@ def speedups(connection: Connection, problem_key: str) -> dict[str, float]:
     )
     latest = {row.digest: row.speedup for row in connection.execute(statement)}
     return {digest: speedup for digest, speedup in latest.items() if speedup is not None}
+
+
+def elite_evaluations(connection: Connection, problem_key: str) -> dict[str, Evaluation]:
+    """See `Store.elite_evaluations`."""
+    number = problem_number(connection, problem_key)
+    held = (
+        select(ATTEMPT.c.result_id)
+        .join(ELITE, ELITE.c.attempt_id == ATTEMPT.c.id)
+        .where(ELITE.c.problem_id == number)
+    )
+    statement = (
+        select(CANDIDATE.c.digest, EVALUATION.c.data_json)
+        .join(CANDIDATE, CANDIDATE.c.id == EVALUATION.c.candidate_id)
+        .where(EVALUATION.c.problem_id == number, EVALUATION.c.candidate_id.in_(held), _TELLS)
+        .order_by((EVALUATION.c.purpose == VERIFY), EVALUATION.c.id)
+    )
+    latest = {row.digest: row.data_json for row in connection.execute(statement)}
+    verdicts = {digest: decode_evaluation(json.loads(text)) for digest, text in latest.items()}
+    return {digest: verdict for digest, verdict in verdicts.items() if verdict.speedup is not None}
 
 
 def _only_result(verdict: Evaluation, source: str) -> ConfigurationResult:

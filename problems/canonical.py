@@ -88,27 +88,32 @@ def _module(statements: Sequence[str]) -> str:
 
 
 def _walk(node: ast.AST, parts: list[str]) -> None:
+    """Write a node and what is below it; every candidate takes this way, so it is kept short."""
+    add = parts.append
+    if type(node) is ast.Name:  # half of all nodes
+        add(f"(Name id={node.id!r})")
+        return
     opening, fields = _written(type(node))  # type: ignore[arg-type] # a class is hashable
-    parts.append(opening)
+    add(opening)
     for name, label in fields:
         value = getattr(node, name, None)
-        if not value and (value is None or value == []):
+        if value is None:
             continue
-        parts.append(label)
-        if isinstance(value, list):
-            parts.append("[")
+        if isinstance(value, ast.AST):
+            add(label)
+            _walk(value, parts)
+        elif type(value) is not list:
+            add(label + repr(value))
+        elif value:
+            add(label + "[")
             for item in _without_docstring(node, value) if name == "body" else value:
                 if isinstance(item, ast.AST):
                     _walk(item, parts)
                 else:
-                    parts.append(repr(item))
-                parts.append(",")
-            parts.append("]")
-        elif isinstance(value, ast.AST):
-            _walk(value, parts)
-        else:
-            parts.append(repr(value))
-    parts.append(")")
+                    add(repr(item))
+                add(",")
+            add("]")
+    add(")")
 
 
 @cache

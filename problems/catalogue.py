@@ -110,6 +110,7 @@ def _problem(level: int, entry: Entry, family: str, scale: Scale) -> Problem:
         domains=tuple(_domain(each, entry, scale) for each in entry.inputs),
         notes=entry.notes,
         degenerate=entry.degenerate.get(scale.value),
+        loose=entry.loose.get(scale.value),
     )
 
 

@@ -21,18 +21,21 @@ _TEMPLATES = {
 OPTION_SETS: Mapping[str, Mapping[str, object]] = MappingProxyType(
     {
         "default": {},
-        "templates": _TEMPLATES,
-        "no_layout": {"layout_optimization": False},
-        "coordinate_descent": {"coordinate_descent_tuning": True},
         "looped": {"triton.persistent_reductions": False},
-        "multi_kernel": {"triton.multi_kernel": 1},
         "cooperative": {"triton.cooperative_reductions": True},
+        "no_layout": {"layout_optimization": False},
         "unsplit": {"split_reductions": False},
         "tiled": {"triton.prefer_nd_tiling": True},
+        "multi_kernel": {"triton.multi_kernel": 1},
+        "templates": _TEMPLATES,
+        "coordinate_descent": {"coordinate_descent_tuning": True},
         "templates_unfused": {**_TEMPLATES, "epilogue_fusion": False, "prologue_fusion": False},
     }
 )
-"""Inductor's options by the name of their set; keys are those of `torch._inductor.config`."""
+"""Inductor's options by the name of their set; keys are those of `torch._inductor.config`.
+
+Those that only write code come first; the last four time variants on the device as well.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

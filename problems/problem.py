@@ -72,6 +72,8 @@ class Problem:
         domains: One domain for each element of `get_inputs()`; empty: all inferred.
         notes: Flaws of the original that are reproduced or corrected here, one line each.
         degenerate: Why the problem says little about a kernel, or None.
+        loose: Why KernelBench's fixed tolerance proves nothing of it, while the referee's bound,
+            which follows the outputs, does; None: it proves something.
     """
 
     level: int
@@ -84,6 +86,7 @@ class Problem:
     domains: tuple[Domain, ...] = ()
     notes: tuple[str, ...] = ()
     degenerate: str | None = None
+    loose: str | None = None
 
     @property
     def key(self) -> str:

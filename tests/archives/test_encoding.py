@@ -18,6 +18,7 @@ from archives.evaluation import (
     Evaluation,
     Interval,
     KernelFacts,
+    Mismatch,
     Reuse,
     Rung,
     Status,
@@ -48,6 +49,7 @@ shared = {
         work=st.none() | st.integers(0, 4096),
         bytes_ratio=st.none() | positive,
         vector_bits=st.none() | st.sampled_from([0, 128, 256, 512]),
+        spread=st.none() | positive | st.sampled_from(Mismatch),
     ),
     "configuration": st.none() | configurations,
     "configurations": st.lists(
@@ -115,6 +117,7 @@ def test_a_problem_survives_json() -> None:
         domains=(Domain(kind=DomainKind.REAL), Domain(kind=DomainKind.INDEX, upper=10)),
         notes=("int64 targets",),
         degenerate="constant output",
+        loose="zeros pass",
     )
     assert decode_problem(json.loads(to_text(encode_problem(problem)))) == problem
 

@@ -136,7 +136,7 @@ def test_a_withdrawn_candidate_leaves_every_cell() -> None:
 
 def test_the_objective_is_the_logarithm_of_the_speedup() -> None:
     assert objective_of(1.0) == 0.0
-    assert elite((0,), objective_of(2.5)).speedup == pytest.approx(2.5)
+    assert elite((0,), objective_of(2.5)).objective_speedup == pytest.approx(2.5)
     assert Grid((1,)).qd_offset == pytest.approx(math.log(0.01))
 
 

@@ -251,6 +251,7 @@ def test_a_candidate_is_found_by_the_start_of_its_id(store: Store) -> None:
         candidate = program(number)
         store.propose(proposal(at(number), candidate), candidate)
     last = program(39)
+    assert store.candidate(last.id) == store.candidate(last.id, P.key) == last
     assert store.candidate(last.id[:12]) == last
     assert store.candidate(last.id[:12].upper(), P.key) == last
     assert store.problem_of(last.id) == P.key
@@ -258,6 +259,8 @@ def test_a_candidate_is_found_by_the_start_of_its_id(store: Store) -> None:
         store.candidate(last.id[0])
     with pytest.raises(StoreError, match="no candidate whose id starts with"):
         store.candidate(last.id[:12], Q.key)
+    with pytest.raises(StoreError, match="no candidate whose id starts with"):
+        store.candidate(last.id, Q.key)
     with pytest.raises(StoreError, match="no candidate whose id starts with"):
         store.candidate("f" * 64)
     with pytest.raises(StoreError, match="hexadecimal"):

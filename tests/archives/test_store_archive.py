@@ -8,6 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from archives.attempt import AttemptState
+from archives.evaluation import Evaluation, Rung, Status
 from archives.grid import Addition, AddStatus, Grid
 from archives.records import (
     GenerationOutcome,
@@ -16,7 +17,9 @@ from archives.records import (
     OperatorTally,
 )
 from archives.store import Store
-from tests.archives.store_rows import RUN, P, Q, at, insertion, ok, program, proposal, tell
+from tests.archives.store_rows import FAILURE, RUN, P, Q, at, insertion, ok, program, proposal, tell
+
+UNSTABLE = Evaluation(status=Status.UNSTABLE, reason="host_noisy")
 
 
 @pytest.fixture
@@ -94,6 +97,17 @@ def test_the_next_best_follows_a_withdrawn_elite(store: Store) -> None:
     assert [e.candidate for e in store.elites(P.key)] == [newcomer.id]
 
 
+def test_no_insertion_takes_a_cell_from_a_better_elite(store: Store) -> None:
+    best, worse = program(0), program(1)
+    tell(store, at(0), best, ok(3.0))
+    tell(store, at(0, 1), worse, ok(2.0))
+    for generation, (candidate, speedup) in enumerate(((best, 3.0), (worse, 2.0))):
+        # Both come as NEW: whoever offers the second one believes the cell to be empty.
+        offered = insertion(at(0, generation), candidate, speedup)
+        store.finish_generation(P.key, generation, GenerationOutcome(insertions=(offered,)))
+    assert [elite.candidate for elite in store.elites(P.key)] == [best.id]
+
+
 offers = st.lists(
     st.tuples(st.integers(0, 3), st.integers(0, 1), st.sampled_from([0.5, 1.0, 2.0, 4.0])),
     max_size=12,
@@ -123,3 +137,24 @@ def test_a_reopened_store_holds_the_same_archive(
     with Store.open(folder) as store:
         for island, grid in enumerate(grids):
             assert tuple(store.elites(P.key, island)) == grid.elites()
+
+
+def test_of_each_elite_that_passed_the_evaluation_is_told_that_counts(store: Store) -> None:
+    searched, verified, failed, beaten = program(1), program(2), program(3), program(4)
+    for index, candidate in enumerate((searched, verified, failed, beaten)):
+        tell(store, at(index), candidate, ok(2.0 + index))
+    outcome = GenerationOutcome(
+        insertions=tuple(
+            insertion(at(index), candidate, 2.0 + index, cell=index)
+            for index, candidate in enumerate((searched, verified, failed))
+        )
+    )
+    store.finish_generation(P.key, 0, outcome)
+    store.record_verification(P.key, verified.id, ok(1.9, Rung.VERIFY))
+    store.record_verification(P.key, verified.id, UNSTABLE)
+    store.record_verification(P.key, failed.id, FAILURE)
+    assert store.elite_evaluations(P.key) == {
+        searched.id: ok(2.0),
+        verified.id: ok(1.9, Rung.VERIFY),
+    }
+    assert store.elite_evaluations(Q.key) == {}

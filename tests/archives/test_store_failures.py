@@ -112,6 +112,21 @@ def test_a_database_that_stays_locked_is_said_to_be(run: Path) -> None:
         holder.close()
 
 
+def test_a_store_goes_on_after_a_transaction_that_failed(run: Path) -> None:
+    holder = sqlite3.connect(run / "run.db", isolation_level=None)
+    with Store.open(run, write=True, busy_timeout_s=0.05) as store:
+        store.set_state(RunState.RUNNING)
+        holder.execute("BEGIN IMMEDIATE")
+        with pytest.raises(StoreError, match="stayed locked by another process"):
+            store.set_state(RunState.FINISHED)
+        holder.close()
+        with pytest.raises(StoreError, match="no problem with the key"):
+            store.skip_problem("elsewhere", "nothing of this may stay")
+        store.set_state(RunState.STOPPED)
+        with Store.open(run) as reader:
+            assert reader.run().state is RunState.STOPPED
+
+
 @pytest.mark.parametrize(("version", "age"), [(FORMAT_VERSION + 1, "newer"), (0, "older")])
 def test_an_unknown_format_is_refused_untouched(run: Path, version: int, age: str) -> None:
     database = sqlite3.connect(run / "run.db")

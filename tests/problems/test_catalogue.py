@@ -286,3 +286,11 @@ def test_parse_ids_refuses_in_one_sentence(text: str) -> None:
     with pytest.raises(ConfigError, match="expected") as caught:
         parse_ids(text)
     assert "\n" not in str(caught.value)
+
+
+def test_what_kernelbench_s_tolerance_proves_nothing_of_is_marked_at_its_scale() -> None:
+    loose = {
+        scale: [problem.id for problem in load_level(1, scale) if problem.loose]
+        for scale in (Scale.OFFICIAL, Scale.SMALL, Scale.TINY)
+    }
+    assert loose == {Scale.OFFICIAL: [23, 37], Scale.SMALL: [23], Scale.TINY: []}
