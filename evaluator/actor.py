@@ -6,12 +6,12 @@ Ray wraps exceptions in types of its own; a pair of kind and message crosses unc
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from archives.evaluation import Evaluation
 from archives.rates import Rates
-from evaluator.evaluator import Capacity, EvaluationRequest
+from evaluator.evaluator import Capacity, EvaluationRequest, Lint
 from evaluator.local import capacity_of
 from evaluator.referee.referee import Referee, new_referee
 from problems.errors import EvaluatorError, ProblemError
@@ -60,13 +60,13 @@ class RefereeActor:
         """Trace a problem's reference."""
         return _answer(lambda: self._referee.graph(problem))
 
-    def lint(self, problem: Problem) -> Answer[str | None]:
+    def lint(self, problem: Problem) -> Answer[Lint]:
         """Look for what makes a problem say little about a kernel."""
         return _answer(lambda: self._referee.lint(problem))
 
-    def lift(self, problem: Problem) -> Answer[tuple[Lifted, ...]]:
+    def lift(self, problem: Problem, option_sets: Sequence[str]) -> Answer[tuple[Lifted, ...]]:
         """Let Inductor compile a problem's reference."""
-        return _answer(lambda: self._referee.lift(problem))
+        return _answer(lambda: self._referee.lift(problem, option_sets))
 
     def evaluate(self, request: EvaluationRequest) -> Answer[Evaluation]:
         """Judge a candidate."""

@@ -16,12 +16,15 @@ class KernelBenchVerdict:
         log: Why not.
         kernel_ms: Mean time of a call of the candidate, in ms; None where it is wrong.
         reference_ms: The same of the reference.
+        proves_nothing: What passes in all trials without computing anything, such as "zeros": by
+            these rules the problem says nothing of a kernel; "" where nothing does.
     """
 
     correct: bool
     log: str = ""
     kernel_ms: float | None = None
     reference_ms: float | None = None
+    proves_nothing: str = ""
 
     @property
     def speedup(self) -> float | None:

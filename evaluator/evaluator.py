@@ -6,6 +6,7 @@ their own.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
@@ -15,10 +16,10 @@ from archives.configuration import Configuration
 from archives.evaluation import DeviceFingerprint, Evaluation
 from archives.rates import Rates
 from problems.graph import OperatorGraph
-from problems.lifted import Lifted
+from problems.lifted import OPTION_SETS, Lifted
 from problems.problem import Problem
 
-__all__ = ["Capacity", "EvaluationRequest", "Evaluator", "Purpose"]
+__all__ = ["Capacity", "EvaluationRequest", "Evaluator", "Lint", "Purpose"]
 
 
 class Purpose(StrEnum):
@@ -70,6 +71,19 @@ class Capacity:
     rates: Rates | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lint:
+    """What was seen of a problem.
+
+    Attributes:
+        reason: Why it says little about a kernel; None: it is sound.
+        remark: What is worth knowing all the same: that KernelBench's tolerance accepts zeros; "".
+    """
+
+    reason: str | None = None
+    remark: str = ""
+
+
 class Evaluator(Protocol):
     """Judges candidates. All methods may be called concurrently from one event loop."""
 
@@ -89,8 +103,8 @@ class Evaluator(Protocol):
         """
         ...
 
-    async def lint(self, problem: Problem) -> str | None:
-        """Return why a problem says little about a kernel, or None; it is run in a process.
+    async def lint(self, problem: Problem) -> Lint:
+        """Look for what makes a problem say little about a kernel; it is run in a process.
 
         Raises:
             ProblemError: The problem does not load or run.
@@ -98,8 +112,14 @@ class Evaluator(Protocol):
         """
         ...
 
-    async def lift(self, problem: Problem) -> tuple[Lifted, ...]:
+    async def lift(
+        self, problem: Problem, option_sets: Sequence[str] = tuple(OPTION_SETS)
+    ) -> tuple[Lifted, ...]:
         """Let Inductor compile a problem's reference under each set of options.
+
+        Args:
+            problem: The problem.
+            option_sets: Names of the sets.
 
         Returns:
             One for each set, those that failed with a reason; empty where code for the device is

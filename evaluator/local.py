@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 from archives.evaluation import Evaluation
 from archives.rates import Rates
-from evaluator.evaluator import Capacity, EvaluationRequest
+from evaluator.evaluator import Capacity, EvaluationRequest, Lint
 from evaluator.referee.calibration import Noise, measure_noise
 from evaluator.referee.cpu import IN_FLIGHT
 from evaluator.referee.referee import Referee, new_referee
 from evaluator.referee.timing import LEAST_NOISE_FLOOR
+from evaluator.sanitizing import Sanitized
 from problems.graph import OperatorGraph
-from problems.lifted import Lifted
+from problems.lifted import OPTION_SETS, Lifted
 from problems.problem import Problem
 
 __all__ = ["IN_FLIGHT", "LocalEvaluator", "capacity_of"]
@@ -47,6 +50,9 @@ def capacity_of(
         noisy=noise.noisy,
         rates=rates,
     )
+
+
+_BREAK_OFF_S = 0.2
 
 
 class LocalEvaluator:
@@ -95,15 +101,24 @@ class LocalEvaluator:
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._threads, self._referee.graph, problem)
 
-    async def lint(self, problem: Problem) -> str | None:
+    async def lint(self, problem: Problem) -> Lint:
         """Look for what makes a problem say little; see `Evaluator.lint`."""
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._threads, self._referee.lint, problem)
 
-    async def lift(self, problem: Problem) -> tuple[Lifted, ...]:
+    async def lift(
+        self, problem: Problem, option_sets: Sequence[str] = tuple(OPTION_SETS)
+    ) -> tuple[Lifted, ...]:
         """Let Inductor compile a problem's reference; see `Evaluator.lift`."""
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._threads, self._referee.lift, problem)
+        return await loop.run_in_executor(self._threads, self._referee.lift, problem, option_sets)
+
+    async def sanitize(self, problem: Problem, source: str, tool: Path, check: str) -> Sanitized:
+        """Call a candidate once under compute-sanitizer; see `Referee.sanitize`."""
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(
+            self._threads, self._referee.sanitize, problem, source, tool, check
+        )
 
     async def evaluate(self, request: EvaluationRequest) -> Evaluation:
         """Judge a candidate; see `Evaluator.evaluate`."""
@@ -111,7 +126,10 @@ class LocalEvaluator:
         return await loop.run_in_executor(self._threads, self._referee.evaluate, request)
 
     async def close(self) -> None:
-        """End every process and thread."""
+        """End every process and thread; what is under way is broken off, and nobody hears of it."""
         loop = asyncio.get_running_loop()
-        await loop.run_in_executor(None, self._threads.shutdown)
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        ended = loop.run_in_executor(None, self._threads.shutdown)
+        while not (await asyncio.wait([ended], timeout=_BREAK_OFF_S))[0]:
+            self._referee.break_off()
         await loop.run_in_executor(None, self._referee.close)

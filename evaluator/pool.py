@@ -12,7 +12,7 @@ import logging
 import os
 import tempfile
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from types import ModuleType
 from typing import Any, TypeVar
@@ -20,10 +20,10 @@ from typing import Any, TypeVar
 from archives.evaluation import Evaluation, Status
 from archives.rates import Rates
 from evaluator.actor import Answer, RefereeActor, unpack
-from evaluator.evaluator import Capacity, EvaluationRequest
+from evaluator.evaluator import Capacity, EvaluationRequest, Lint
 from problems.errors import EvaluatorError
 from problems.graph import OperatorGraph
-from problems.lifted import Lifted
+from problems.lifted import OPTION_SETS, Lifted
 from problems.problem import Problem
 
 __all__ = ["Pool"]
@@ -134,19 +134,21 @@ class Pool:
         )
         return unpack(answer)
 
-    async def lint(self, problem: Problem) -> str | None:
+    async def lint(self, problem: Problem) -> Lint:
         """Look for what makes a problem say little; see `Evaluator.lint`."""
-        answer: Answer[str | None] = await self._asked(
+        answer: Answer[Lint] = await self._asked(
             f"looked at {problem.label}", problem, lambda actor: actor.lint.remote(problem)
         )
         return unpack(answer)
 
-    async def lift(self, problem: Problem) -> tuple[Lifted, ...]:
+    async def lift(
+        self, problem: Problem, option_sets: Sequence[str] = tuple(OPTION_SETS)
+    ) -> tuple[Lifted, ...]:
         """Let Inductor compile a problem's reference; see `Evaluator.lift`."""
         answer: Answer[tuple[Lifted, ...]] = await self._asked(
             f"let Inductor compile {problem.label}",
             problem,
-            lambda actor: actor.lift.remote(problem),
+            lambda actor: actor.lift.remote(problem, option_sets),
         )
         return unpack(answer)
 

@@ -12,6 +12,7 @@ Shared memory of a session (one problem on one referee):
     expected    written by the reference worker, never handed to a candidate: its float32
                 outputs and the float64 outputs
     outputs     one per candidate worker, written by it, read by the referee
+    signals     on a GPU: words that sealed legs wait for and set; a page for each process
 The referee creates and sizes the files. The reference worker may be spawned with empty ones, which
 are sized after `open` has told the specs, and sealed after its first write to each. A candidate
 worker maps its files at spawn, at their size then, and keeps no descriptor of them.
@@ -27,12 +28,13 @@ referee's own clock decide.
 Zygote (referee -> zygote); it runs as `python -P -m evaluator.worker.zygote FD` with the
 environment of `processes.worker_environment` and says {"ok": true, "ready": true, "pid": its pid,
 "cpus": [...]} first
-    spawn   role ("reference" | "candidate" | "trace"), cpus, threads, memory_bytes, scratch (an
+    spawn   role (a key of `worker.worker.MEMORY_OF_ROLE`), cpus, threads, memory_bytes, scratch (an
             existing empty private folder: a tmpfs covers it where mounts are possible), memory
             (names of the memfds passed, in order) + descriptors [channel, memfds...];
             optional: build (an existing folder for build artefacts, or null; it survives the
             worker), build_writable (false), scratch_bytes (256 MiB), populate (false:
-            the pages of private memories come when touched)
+            the pages of private memories come when touched), readable (further folders whose files
+            it may read and run)
             -> pid (as the referee sees it), isolation (such as "pid+net+seccomp")
     reap    pid, timeout_s; optional kill (false: after the wait a live one goes on)
             -> exit (code, or negative signal) | null (it lives)
@@ -53,7 +55,8 @@ Candidate worker
             poisoning) -> builds, imports and constructs ModelNew
     weights index                      -> loads `state`; loaded (false: names differ)
     call    index, base, poison        -> outputs in `outputs` (specs with offset), tuple
-    census  index, base, calls         -> facts about kernels (fields of `KernelFacts`)
+    census  index, base, calls         -> facts about kernels (fields of `KernelFacts`, spread
+            null where a call failed)
     hold    call                       -> keeps the outputs of that call of the last leg for good
 Both
     leg     index, bases               -> one call per base, outputs kept (empty: a round trip):
@@ -61,9 +64,14 @@ Both
     ship    call, at                   -> writes the outputs of that call of the last leg
 Trace worker
     trace   source, precision          -> graph
-    lint    source, precision, seed, domains -> flaws (one clause each)
+    lint    source, precision, seed, domains -> flaws, remarks (one clause each)
 Compat worker (roles "compat", "cuda_compat")
     kernelbench source, candidate, precision -> correct, log; where correct: kernel_ms, reference_ms
+Rates worker (roles "rates", "cuda_rates")
+    rates                              -> rates: what the device reaches (`archives.rates.Rates`)
+Sanitizer worker (roles "sanitizer", "cuda_sanitizer")
+    sanitize tool (path of compute-sanitizer), check ("memcheck" | "racecheck"), source, candidate,
+            precision, seed, patience_s -> finished, output (its end)
 Lift worker (role "cuda_lift"; "lift" without a GPU): what Inductor writes for a reference
     open    source, precision, device  -> builds the model and draws its inputs
     compile name, options (of `torch._inductor.config`) -> lifted: null, or why there is nothing
@@ -73,7 +81,10 @@ On a GPU inputs and outputs lie on the device, `state` as above. *Numbers* are t
 a set, encoded, null in place of tensors. A *room* is memory with places for input sets, allocated
 by the reference worker and exported to one candidate; a handle is the 128 hexadecimal digits of a
 CUDA IPC handle, and an offset counts from the start of the allocation that it names. *Exported
-outputs* are specs with a handle ("": not this process's own memory) and the offset in it.
+outputs* are specs with a handle and the offset in it, or with a room and the offset in that, where
+an input is returned; both are "" where nobody else can read them. A candidate names its rooms, the
+reference worker is told their numbers, or null. A *page* is a process's own part of `signals`, a
+*ticket* the number that a *sealed* leg waits for there (docs/referee.md, On a GPU).
 CUDA reference worker (role "cuda_reference")
     open    as the reference worker's; optional pointers (list of [output, input, dimension])
             -> the same, and numbers (of some set)
@@ -83,7 +94,8 @@ CUDA reference worker (role "cuda_reference")
             own precision), means (of the float64 outputs)
     nulls   number, constants, enough  -> found: for each output, by name, the deviation of what
             computes nothing
-    room    room (its number), sets    -> handle, offset
+    room    room (its number), sets, may_fail -> handle (null: there is no memory, and it may
+            fail), offset, bytes
     clear   rooms                      -> frees them
     show    room, number               -> copies a check set to the first place: numbers
     shown   room, number               -> unchanged
@@ -91,17 +103,30 @@ CUDA reference worker (role "cuda_reference")
     stock   seed, sets                 -> as the reference worker's
     mix     calls, seed, room | null   -> fills timed sets, and copies of them: numbers of each
     mixed   room, calls                -> unchanged
-    leg     calls                      -> times_ms of each call
+    look_up calls                      -> reads a byte of each page of a leg's memory
+    leg     calls                      -> times_ms of each call, calls: the outputs of each
+    idle_leg calls                     -> times_ms of calls that compute nothing
+    copy_rate                          -> ms_per_byte of copies on the device
+    sealed_leg calls (0: what is beside them), ticket, patience_s, limit_s -> wall_ms | null (it
+            cannot be queued)
+    release page, ticket, limit_s, room | null, calls, call, at (0 to 1), outputs (exported, of that
+            call; empty: none is looked at) -> writes a candidate's inputs and lets its leg go:
+            copy_ms, wall_ms | null (it did not end in time), late_ms, deviations of the piece of
+            the outputs at that place; or, where they cannot be read, deviations null, log
     compare_timed call, outputs        -> as compare, against its own output of that call
     trim, rest                         -> give back cached memory; all but the model
 CUDA candidate worker (role "cuda_candidate")
-    attach  room (a name), handle, offset -> creates the context, maps the room
+    attach  room (a name), handle, offset, bytes -> creates the context, maps the room
+    signals page (its number)          -> maps that page, and no other ever
     open    as the candidate worker's, and numbers -> also compiles what the first call would
     weights index                      -> as the candidate worker's
     call    index, numbers             -> exported outputs, tuple
+    look_up index, room, numbers (of each call) -> reads a byte of each page of a leg's memory
     leg     index, room, numbers (of each call) -> times_ms, calls: the outputs of each
-    ship    call | null (the last op's call) -> the same outputs, copied row after row
-    census  index, numbers, calls      -> facts about kernels
+    queue   index, room, numbers (of each call; empty: a leg without calls), ticket -> queues a
+            sealed leg; calls: the outputs of each, before the device has begun
+    ship    call                       -> outputs of that call of the last leg, copied row after row
+    census  index, numbers, calls      -> as the candidate worker's
 """
 
 from __future__ import annotations
@@ -266,9 +291,15 @@ class Channel:
         return self.receive(timeout_s=timeout_s)
 
     def pending(self, timeout_s: float = 0.0) -> bool:
-        """Tell whether bytes are there that were not read yet, or come in time."""
+        """Tell whether bytes are there that were not read yet, or come in time.
+
+        Raises:
+            ChannelClosed: This end was closed.
+        """
         if self._buffer:
             return True
+        if self._socket.fileno() < 0:
+            raise ChannelClosed("the channel was closed on this side")
         poll = select.poll()
         poll.register(self._socket, select.POLLIN)
         return bool(poll.poll(1000 * timeout_s))

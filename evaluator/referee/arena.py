@@ -52,6 +52,10 @@ class Process(Protocol):
         """Halt it until it is asked something again."""
         ...
 
+    def resume(self) -> None:
+        """Let it go on."""
+        ...
+
     def end(self) -> None:
         """End it with everything it started."""
         ...
@@ -77,7 +81,8 @@ class Arena(Protocol[P]):
 
     Attributes:
         gate: The device's timing gate.
-        one_process: Whether a search times a candidate in the process that has checked it.
+        one_process: Whether a search times a candidate in the process that has checked it. A
+            fresh process is ended as soon as it was timed then, since memory is scarce.
     """
 
     gate: Gate
@@ -95,6 +100,10 @@ class Arena(Protocol[P]):
         """Start a process, to be timed or to build and check."""
         ...
 
+    def look(self, process: P, index: int) -> Accuracy:
+        """Check one configuration on one secret set, the same for all of them."""
+        ...
+
     def check(self, process: P, index: int) -> Accuracy:
         """Check one configuration on every secret set."""
         ...
@@ -105,6 +114,10 @@ class Arena(Protocol[P]):
 
     def load_hidden(self, process: P, index: int) -> None:
         """Let a configuration load the hidden weights, where the problem has any."""
+        ...
+
+    def furnish(self, process: P) -> None:
+        """Give a process the memory that timing it needs, before the gate is taken."""
         ...
 
     def watch(self, process: P) -> Watch:

@@ -57,7 +57,10 @@ def _read(reply: Mapping[str, Any]) -> KernelBenchVerdict:
     """What a reply claims; what is malformed counts as wrong."""
     times = [reply.get("kernel_ms"), reply.get("reference_ms")]
     known = [t for t in times if type(t) is float and t > 0]
+    passing = str(reply.get("proves_nothing") or "")[:80]
     if reply.get("correct") is not True or len(known) < len(times):
-        log = reply.get("log")
-        return KernelBenchVerdict(correct=False, log=clipped(log if isinstance(log, str) else ""))
-    return KernelBenchVerdict(correct=True, kernel_ms=known[0], reference_ms=known[1])
+        log = clipped(str(reply.get("log") or ""))
+        return KernelBenchVerdict(correct=False, log=log, proves_nothing=passing)
+    return KernelBenchVerdict(
+        correct=True, kernel_ms=known[0], reference_ms=known[1], proves_nothing=passing
+    )

@@ -222,6 +222,7 @@ class _CpuArena:
         self._bench = bench
         self._session = session
         self._sets = sets
+        self._first: CheckSet | None = None
 
     def build_folder(self) -> Path:
         return self._bench.spawner.build_folder()
@@ -232,6 +233,11 @@ class _CpuArena:
 
     def process(self, build: Path, *, timed: bool) -> CandidateProcess:
         return self._bench.process(self._session, build, timed=timed)
+
+    def look(self, process: CandidateProcess, index: int) -> Accuracy:
+        if self._first is None:
+            self._first = self._sets[0]
+        return check(self._session, process, index, [self._first], self._bench.turn)
 
     def check(self, process: CandidateProcess, index: int) -> Accuracy:
         return check(self._session, process, index, self._sets, self._bench.turn)
@@ -244,6 +250,10 @@ class _CpuArena:
     def weights(self, *, hidden: bool) -> AbstractContextManager[None]:
         """Let the reference compute with the weights that the candidate has."""
         return published_weights(self._session, hidden=hidden)
+
+    def furnish(self, process: CandidateProcess) -> None:
+        """Do nothing: it has its memory."""
+        del process
 
     def watch(self, process: CandidateProcess) -> Stopwatch:
         return Stopwatch(self._session, process)

@@ -2,11 +2,14 @@
 
 The highest rung passed is noted in the findings; the first rung that fails raises
 `CandidateFailed`, from which the referee makes the verdict.
+
+Of several configurations each is looked at on one secret set, and those that pass race. The fastest
+meets every set, and where it fails there, the next one does: only what passed all is timed in full.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Generic, TypeVar
@@ -28,6 +31,9 @@ P = TypeVar("P", bound=Process)
 CENSUS_CALLS = 3
 MAX_CRASHES = 3
 """Configurations of one program that may take their process with them before it is given up."""
+MAX_WRONG = 3
+"""Configurations that may pass the first look and fail the check before their program is given
+up."""
 
 
 def require_screened(source: str, findings: Findings) -> None:
@@ -57,15 +63,14 @@ def climb(arena: Arena[P], request: EvaluationRequest, findings: Findings) -> tu
     with ExitStack() as held:
         build = arena.build_folder()
         held.callback(remove_folder, build)
-        trial = _Trial(arena, build, findings)
+        trial = _Trial(arena, build, sources, findings)
         held.callback(trial.close)
-        right = trial.build_and_check(sources)
+        winner = trial.check(trial.look(trial.build()))
         verify = request.purpose is Purpose.VERIFY
         effort = VERIFY_EFFORT if verify else SEARCH_EFFORT
-        with arena.gate.exclusive():
-            winner, blocks = trial.time(sources, right, effort, fresh=verify)
-            for _ in range(VERIFY_PROCESSES - 1 if verify else 0):
-                blocks += trial.time(sources, [winner], effort, fresh=True)[1]
+        blocks: list[Block] = []
+        for _ in range(VERIFY_PROCESSES if verify else 1):
+            blocks += trial.time(winner, effort, fresh=verify)
         trial.require_unchanged()
         findings.rung = Rung.TIME
         ratio = _settled(blocks, effort)
@@ -98,79 +103,70 @@ def _settled(blocks: Sequence[Block], effort: Effort) -> Ratio:
 
 
 class _Trial(Generic[P]):
-    """One candidate's processes and build folder."""
+    """One candidate's processes and build folder; configurations go by their numbers."""
 
-    def __init__(self, arena: Arena[P], build: Path, findings: Findings) -> None:
+    def __init__(
+        self, arena: Arena[P], build: Path, sources: Sequence[str], findings: Findings
+    ) -> None:
         self._arena = arena
         self._build = build
+        self._sources = sources
         self._findings = findings
         self._builder: P | None = None
         self._opened: set[int] = set()
+        self._runner: P | None = None
+        self._run: set[int] = set()
         self._timed: list[P] = []
         self._hidden_weights = True
 
-    def build_and_check(self, sources: Sequence[str]) -> list[int]:
-        """Build and check each configuration; return the numbers of those that are right."""
-        right: list[int] = []
-        failures: list[tuple[Rung, CandidateFailed]] = []
-        crashes = 0
-        self._arena.prepare(self._build, sources)
-        for number, source in enumerate(sources):
-            rung = Rung.SCREEN
-            try:
-                builder = self._living_builder()
-                builder.open(number, source)
-                self._opened.add(number)
-                rung = Rung.BUILD
-                accuracy = self._arena.check(builder, number)
-            except CandidateFailed as failure:
-                self._findings.outcomes[number] = failure.status
-                failures.append((rung, failure))
-                crashes += not self._builder_lives()
-                if crashes >= MAX_CRASHES:
-                    break
-                continue
-            right.append(number)
-            self._findings.outcomes[number] = Status.OK
-            self._findings.error = max(self._findings.error or 0.0, accuracy.error)
-            self._findings.error_bound = accuracy.bound
-            self._hidden_weights = self._hidden_weights and accuracy.hidden_weights
-        if not right:
-            furthest = max(failures, key=lambda pair: pair[0])
-            self._findings.rung = furthest[0]
-            raise furthest[1]
+    def build(self) -> list[int]:
+        """Build every configuration; return those that could be."""
+        self._arena.prepare(self._build, self._sources)
+        return self._passing(range(len(self._sources)), Rung.SCREEN, lambda builder, number: None)
+
+    def look(self, built: list[int]) -> list[int]:
+        """Look at several configurations on one set; return those that pass, the fastest first."""
+        if len(built) == 1:
+            return built
+        for number in built:
+            # Who is not looked at, since others took too many processes with them, has no verdict.
+            del self._findings.outcomes[number]
+        right = self._passing(built, Rung.BUILD, self._arena.look)
+        return right if len(right) == 1 else self._raced(right)
+
+    def check(self, ranked: Sequence[int]) -> int:
+        """Check configurations on every set, in order; return the first that is right."""
+        winner = self._passing(ranked, Rung.BUILD, self._accurate, enough=1, most_wrong=MAX_WRONG)
         self._findings.rung = Rung.CHECK
         if self._builder is not None:
             self._builder.stop()
-        return right
+        return winner[0]
 
-    def time(
-        self, sources: Sequence[str], numbers: Sequence[int], effort: Effort, *, fresh: bool
-    ) -> tuple[int, list[Block]]:
-        """Time configurations, in a fresh process where asked; return the best and its blocks.
+    def time(self, number: int, effort: Effort, *, fresh: bool) -> list[Block]:
+        """Time a configuration under the gate, in a fresh process where asked.
 
         The process is left halted for `require_unchanged`, since what it costs to look at it and
-        to end it should not keep the gate.
+        to end it should not keep the gate; but where memory is scarce a fresh one is ended.
         """
-        if fresh or not self._arena.one_process:
-            # Forked under the gate: its first milliseconds are spent on the core that is timed.
-            process = self._arena.process(self._build, timed=True)
-            self._timed.append(process)
-            opened: set[int] = set()
-        else:
-            process, opened = self._living_builder(), self._opened
-        for number in numbers:
-            self._open(process, sources, number, opened)
-        with self._arena.weights(hidden=self._hidden_weights):
-            watch = self._arena.watch(process)
-            winner, latencies = watch.race(numbers)
-            self._findings.latencies.update(latencies)
-            process.require_idle()
-            blocks = watch.blocks(winner, latencies[winner], effort)
-            self._findings.latencies[winner] = estimate(blocks).latency_ms
-            process.require_idle()
-        process.stop()
-        return winner, blocks
+        with ExitStack() as held:
+            if not self._arena.one_process:
+                held.enter_context(self._arena.gate.exclusive())
+            process, opened = self._timed_process(fresh=fresh)
+            self._open(process, number, opened)
+            if self._hidden_weights:
+                self._arena.load_hidden(process, number)
+            self._arena.furnish(process)
+            process.stop()
+            if self._arena.one_process:
+                held.enter_context(self._arena.gate.exclusive())
+            try:
+                blocks = self._blocks(process, number, effort)
+            except CandidateFailed as failure:
+                self._findings.outcomes[number] = failure.status
+                raise
+        if fresh and self._arena.one_process:
+            self._end(process)
+        return blocks
 
     def require_unchanged(self) -> None:
         """Fail a candidate that wrote to its inputs, or had its builder help, while timed."""
@@ -182,7 +178,9 @@ class _Trial(Generic[P]):
     def census(self, winner: int) -> KernelFacts:
         """Take facts about the winner's kernels; none where it does not answer."""
         try:
-            return facts_of(self._arena.census(self._living_builder(), winner, CENSUS_CALLS))
+            builder = self._living_builder()
+            self._open(builder, winner, self._opened)
+            return facts_of(self._arena.census(builder, winner, CENSUS_CALLS))
         except CandidateFailed:
             return KernelFacts()
 
@@ -193,20 +191,151 @@ class _Trial(Generic[P]):
                 if process is not None:
                     held.callback(process.end)
 
-    def _open(
-        self, process: P, sources: Sequence[str], number: int, opened: Container[int]
-    ) -> None:
-        """Open a configuration with the hidden weights where it can take them."""
+    def _passing(
+        self,
+        numbers: Sequence[int],
+        passed: Rung,
+        require: Callable[[P, int], object],
+        *,
+        enough: int | None = None,
+        most_wrong: int | None = None,
+    ) -> list[int]:
+        """Return the configurations that open and meet a requirement; fail where none does.
+
+        Args:
+            numbers: Which are tried, in this order.
+            passed: The rung that those have passed which fail the requirement.
+            require: Raises `CandidateFailed` where a configuration in the builder fails.
+            enough: How many to find at most; None: all.
+            most_wrong: How many may fail before the rest is left alone; None: all.
+        """
+        right: list[int] = []
+        failures: list[tuple[Rung, CandidateFailed]] = []
+        crashes = 0
+        for number in numbers:
+            rung = Rung.SCREEN
+            try:
+                builder = self._living_builder()
+                self._open(builder, number, self._opened)
+                rung = passed
+                require(builder, number)
+            except CandidateFailed as failure:
+                self._findings.outcomes[number] = failure.status
+                failures.append((rung, failure))
+                crashes += not self._builder_lives()
+                if crashes >= MAX_CRASHES or len(failures) == most_wrong:
+                    break
+                continue
+            self._findings.outcomes[number] = Status.OK
+            right.append(number)
+            if len(right) == enough:
+                break
+        if not right:
+            furthest = max(failures, key=lambda pair: pair[0])
+            self._findings.rung = max(self._findings.rung, furthest[0])
+            raise furthest[1]
+        return right
+
+    def _accurate(self, builder: P, number: int) -> None:
+        """Require a configuration to be right on every set, and note how right it is."""
+        accuracy = self._arena.check(builder, number)
+        self._findings.error = accuracy.error
+        self._findings.error_bound = accuracy.bound
+        self._hidden_weights = accuracy.hidden_weights
+
+    def _end(self, process: P) -> None:
+        """End a process that was timed, and give back the memory in which its outputs are."""
+        process.require_inputs_unchanged()
+        self._timed.remove(process)
+        self._runner = None
+        process.end()
+
+    def _blocks(self, process: P, number: int, effort: Effort) -> list[Block]:
+        """Time a configuration that a process has opened; to be called under the gate."""
+        with self._arena.weights(hidden=self._hidden_weights):
+            watch = self._arena.watch(process)
+            if number not in self._findings.latencies:
+                self._findings.latencies.update(watch.race([number])[1])
+                process.require_idle()
+            blocks = watch.blocks(number, self._findings.latencies[number], effort)
+            self._findings.latencies[number] = estimate(blocks).latency_ms
+            process.require_idle()
+        process.stop()
+        return blocks
+
+    def _raced(self, numbers: Sequence[int]) -> list[int]:
+        """Race configurations; return those that come through, the fastest first."""
+        try:
+            return self._race(numbers)
+        except CandidateFailed:
+            # One of them failed, which passed its look: that is told by racing each by itself.
+            failures: list[CandidateFailed] = []
+            times = self._findings.latencies
+            for number in numbers:
+                try:
+                    self._race([number])
+                except CandidateFailed as failure:
+                    self._findings.outcomes[number] = failure.status
+                    failures.append(failure)
+                    times.pop(number, None)
+                    if len(failures) >= MAX_CRASHES:
+                        break
+            through = [number for number in numbers if number in times]
+            if not through:
+                raise failures[-1] from None
+            return sorted(through, key=lambda number: times[number])
+
+    def _race(self, numbers: Sequence[int]) -> list[int]:
+        with ExitStack() as held:
+            if not self._arena.one_process:
+                if self._builder is not None:
+                    self._builder.stop()
+                held.enter_context(self._arena.gate.exclusive())
+            process, opened = self._timed_process(fresh=False)
+            for number in numbers:
+                self._open(process, number, opened)
+            self._arena.furnish(process)
+            process.stop()
+            if self._arena.one_process:
+                held.enter_context(self._arena.gate.exclusive())
+            winner, latencies = self._arena.watch(process).race(numbers)
+            process.require_idle()
+            process.stop()
+        self._findings.latencies.update(latencies)
+        return [winner, *sorted(latencies.keys() - {winner}, key=lambda at: latencies[at])]
+
+    def _timed_process(self, *, fresh: bool) -> tuple[P, set[int]]:
+        """The process that is timed, and what it has opened."""
+        if self._arena.one_process and not fresh:
+            self._builder_lives()
+            return self._living_builder(), self._opened
+        if self._runner is not None and not self._runner.alive:
+            self._timed.remove(self._runner)
+            self._runner.end()
+            self._runner = None
+        if fresh or self._runner is None:
+            # On a CPU under the gate: its first milliseconds are spent on the core that is timed.
+            self._runner, self._run = self._arena.process(self._build, timed=True), set()
+            self._timed.append(self._runner)
+        else:
+            # It was halted while others were checked.
+            self._runner.resume()
+        return self._runner, self._run
+
+    def _open(self, process: P, number: int, opened: set[int]) -> None:
+        """Open a configuration that the process has not opened yet."""
         if number not in opened:
-            process.open(number, sources[number])
-        if self._hidden_weights:
-            self._arena.load_hidden(process, number)
+            process.open(number, self._sources[number])
+            opened.add(number)
 
     def _living_builder(self) -> P:
         if self._builder is None:
             self._builder = self._arena.process(self._build, timed=False)
-            self._opened.clear()
+            self._opened = set()
             self._findings.isolation = self._builder.isolation
+        else:
+            # It was halted while others were timed.
+            self._builder.resume()
         return self._builder
 
     def _builder_lives(self) -> bool:

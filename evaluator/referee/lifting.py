@@ -18,7 +18,7 @@ from problems.graph import OperatorGraph
 from problems.lifted import OPTION_SETS, Lifted
 from problems.problem import Problem
 
-__all__ = ["lift"]
+__all__ = ["bytes_of_run", "lift"]
 
 COMPILE_S = 240.0
 _DETAIL_CHARACTERS = 300
@@ -51,7 +51,7 @@ def lift(
     if plan is None:
         return ()
     found: list[Lifted] = []
-    with station.lifting(_bytes_of(graph)):
+    with station.lifting(bytes_of_run(graph)):
         while len(found) < len(option_sets):
             left = dict(list(option_sets.items())[len(found) :])
             # What ends its process takes that one option set with it.
@@ -59,8 +59,8 @@ def lift(
     return tuple(found)
 
 
-def _bytes_of(graph: OperatorGraph | None) -> int:
-    """Memory of the model, its inputs and outputs, and what it computes on the way."""
+def bytes_of_run(graph: OperatorGraph | None) -> int:
+    """Return the bytes of a model, its inputs and outputs, and what it computes on the way."""
     if graph is None:
         return 0
     return tensor_bytes(graph) + 2 * largest_intermediate(graph)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from evaluator.evaluator import Lint
 from evaluator.referee.inputs import secret_seed
 from evaluator.referee.station import Station
 from problems.errors import ProblemError
@@ -10,8 +11,8 @@ from problems.problem import Problem
 __all__ = ["lint"]
 
 
-def lint(station: Station, problem: Problem) -> str | None:
-    """Return why a problem says little about a kernel, or None.
+def lint(station: Station, problem: Problem) -> Lint:
+    """Look at a problem.
 
     It runs on a CPU, whatever the station measures on, at the sizes that the problem has.
 
@@ -37,4 +38,5 @@ def lint(station: Station, problem: Problem) -> str | None:
         worker.end()
     if not reply["ok"]:
         raise ProblemError(f"problem {problem.label} cannot be linted: {reply.get('log')}")
-    return "; ".join(str(flaw) for flaw in reply["flaws"]) or None
+    flaws, remarks = ("; ".join(map(str, reply[name])) for name in ("flaws", "remarks"))
+    return Lint(reason=flaws or None, remark=remarks)

@@ -12,23 +12,27 @@ a problem runs in the referee's own process, and torch is not imported.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
 from time import perf_counter
 
 from archives.evaluation import DeviceFingerprint, Evaluation
 from archives.rates import Rates
 from evaluator.compat import KernelBenchVerdict
-from evaluator.evaluator import EvaluationRequest
+from evaluator.evaluator import EvaluationRequest, Lint
 from evaluator.referee.compat import judge_as_kernelbench
 from evaluator.referee.cpu import CpuStation
 from evaluator.referee.failure import CandidateFailed
 from evaluator.referee.ladder import require_screened
 from evaluator.referee.lifting import lift
 from evaluator.referee.linting import lint
+from evaluator.referee.sanitizing import sanitize
 from evaluator.referee.station import Station
 from evaluator.referee.verdict import Findings, Verdicts
+from evaluator.sanitizing import Sanitized
 from problems.errors import ProblemError, WorkerDied, WorkerTimeout
 from problems.graph import OperatorGraph
-from problems.lifted import Lifted
+from problems.lifted import OPTION_SETS, Lifted
 from problems.problem import Problem
 
 __all__ = ["Referee", "new_referee"]
@@ -78,6 +82,10 @@ class Referee:
         """Measure what the device reaches; see `Station.calibrate`."""
         return self._station.calibrate(known)
 
+    def break_off(self) -> None:
+        """Kill what works now, from another thread: nobody wants the verdict under way."""
+        self._station.spawner.kill_workers()
+
     def close(self) -> None:
         """End every process."""
         self._station.close()
@@ -106,8 +114,8 @@ class Referee:
             raise ProblemError(f"problem {problem.label} cannot be traced: {reply.get('log')}")
         return OperatorGraph.from_json(reply["graph"])
 
-    def lint(self, problem: Problem) -> str | None:
-        """Return why a problem says little about a kernel, or None; see `linting.lint`.
+    def lint(self, problem: Problem) -> Lint:
+        """Look for what makes a problem say little; see `linting.lint`.
 
         Raises:
             ProblemError: It does not load or run.
@@ -124,18 +132,35 @@ class Referee:
         """
         return judge_as_kernelbench(self._station, problem, source)
 
-    def lift(self, problem: Problem) -> tuple[Lifted, ...]:
+    def sanitize(self, problem: Problem, source: str, tool: Path, check: str) -> Sanitized:
+        """Call a candidate once under compute-sanitizer; see `sanitizing.sanitize`.
+
+        Raises:
+            EvaluatorError: The process could not be started.
+        """
+        return sanitize(self._station, problem, self._known_graph(problem), source, tool, check)
+
+    def lift(
+        self, problem: Problem, option_sets: Sequence[str] = tuple(OPTION_SETS)
+    ) -> tuple[Lifted, ...]:
         """Let Inductor compile a problem's reference; see `lifting.lift`.
+
+        Args:
+            problem: The problem.
+            option_sets: Names of the sets of options to compile it under.
 
         Raises:
             EvaluatorError: No process can be started.
         """
+        chosen = {name: OPTION_SETS[name] for name in option_sets}
+        return lift(self._station, problem, self._known_graph(problem), chosen)
+
+    def _known_graph(self, problem: Problem) -> OperatorGraph | None:
+        """None for what cannot be traced: it may run all the same; its size is not known."""
         try:
-            graph = self.graph(problem)
+            return self.graph(problem)
         except ProblemError:
-            # What cannot be traced may compile all the same; its size is not known.
-            graph = None
-        return lift(self._station, problem, graph)
+            return None
 
     def evaluate(self, request: EvaluationRequest) -> Evaluation:
         """Judge a candidate; whatever it does, the verdict is a value.

@@ -6,10 +6,11 @@ from collections.abc import Callable, Sequence
 from time import perf_counter
 from typing import Any, TypeVar
 
+from archives.evaluation import Status
 from evaluator.referee.deadlines import Deadlines
 from evaluator.referee.spawner import Worker
 from evaluator.wire import ChannelClosed, ValueSpec
-from problems.errors import ProblemError, WorkerDied, WorkerTimeout
+from problems.errors import EvaluatorError, ProblemError, WorkerDied, WorkerTimeout
 from problems.problem import Problem
 
 __all__ = ["OpenedProblem", "ReferenceWorker"]
@@ -127,6 +128,11 @@ class ReferenceWorker:
     def _accepted(self, op: str, reply: dict[str, Any]) -> dict[str, Any]:
         label = self._problem.label
         if not reply["ok"]:
+            if reply.get("status") == Status.OUT_OF_MEMORY and op != "open":
+                # It fits, or it would not be open: others have the memory now.
+                raise EvaluatorError(
+                    f"problem {label} found no memory in step {op!r}: others have it at the moment"
+                )
             log = " ".join(str(reply.get("log", "")).split())
             reason = reply.get("reason", "no reason")
             raise ProblemError(f"problem {label} fails in step {op!r} ({reason}): {log}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Generic, Protocol, TypeVar
@@ -43,6 +43,8 @@ class Sessions(Generic[S]):
         self._limit_bytes = limit_bytes
         self._open: OrderedDict[str, S] = OrderedDict()
         self._users: dict[str, int] = {}
+        self._given: Counter[int] = Counter()
+        self._abandoned: dict[int, S] = {}
         self._lock = threading.Lock()
         self._opening = threading.Lock()
 
@@ -58,7 +60,11 @@ class Sessions(Generic[S]):
         with self._lock:
             self._users[key] = self._users.get(key, 0) + 1
         try:
-            yield self._session(problem)
+            session = self._session(problem)
+            try:
+                yield session
+            finally:
+                self._take_back(session)
         finally:
             with self._lock:
                 self._users[key] -= 1
@@ -69,21 +75,27 @@ class Sessions(Generic[S]):
             return self._users.get(problem.key, 0) <= 1
 
     def drop(self, problem: Problem) -> None:
-        """Close a problem whose reference worker has failed."""
+        """Close a problem where a trusted process has failed, as soon as nobody uses it."""
         with self._lock:
             session = self._open.pop(problem.key, None)
+            if session is not None and self._given[id(session)]:
+                # It may serve the others still; whoever comes next gets a new one.
+                self._abandoned[id(session)] = session
+                session = None
         if session is not None:
             session.close()
 
     def close(self) -> None:
         """Close all."""
         with self._lock:
-            sessions = list(self._open.values())
+            sessions = [*self._open.values(), *self._abandoned.values()]
             self._open.clear()
+            self._abandoned.clear()
         for session in sessions:
             session.close()
 
     def _session(self, problem: Problem) -> S:
+        """Return an open session, counted as given to one more."""
         # Whoever uses an open problem does not wait for others that are being opened.
         known = self._known(problem)
         if known is not None:
@@ -95,16 +107,29 @@ class Sessions(Generic[S]):
             session = self._opener(problem)
             with self._lock:
                 self._open[problem.key] = session
+                self._given[id(session)] += 1
                 superfluous = self._superfluous()
             for old in superfluous:
                 old.close()
             return session
+
+    def _take_back(self, session: S) -> None:
+        """Close a session that was dropped, once the last one gives it back."""
+        with self._lock:
+            self._given[id(session)] -= 1
+            is_used = self._given[id(session)] > 0
+            if not is_used:
+                del self._given[id(session)]
+            abandoned = None if is_used else self._abandoned.pop(id(session), None)
+        if abandoned is not None:
+            abandoned.close()
 
     def _known(self, problem: Problem) -> S | None:
         with self._lock:
             session = self._open.get(problem.key)
             if session is not None:
                 self._open.move_to_end(problem.key)
+                self._given[id(session)] += 1
             return session
 
     def _superfluous(self) -> list[S]:

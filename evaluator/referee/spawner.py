@@ -39,7 +39,8 @@ class WorkerPlan:
 
     Attributes:
         role: "reference", "candidate", "cuda_reference", "cuda_candidate", "trace", "lift",
-            "cuda_lift", "rates" or "cuda_rates".
+            "cuda_lift", "rates", "cuda_rates", "compat", "cuda_compat", "sanitizer" or
+            "cuda_sanitizer".
         cpus: Cores that it may use.
         threads: Threads that it may use.
         memory_bytes: Memory from which on it is killed; None for what is trusted.
@@ -48,6 +49,7 @@ class WorkerPlan:
         build_writable: Whether it may write there.
         timed: Whether its speed counts: it then precedes other processes where that is permitted.
         aside: Whether it starts like any other process: `Worker.promote` lets it be timed.
+        readable: Further folders whose files it may read and run.
     """
 
     role: str
@@ -59,6 +61,7 @@ class WorkerPlan:
     build_writable: bool = False
     timed: bool = False
     aside: bool = False
+    readable: Sequence[Path] = ()
 
 
 class Worker:
@@ -265,6 +268,12 @@ class Spawner:
         folder.chmod(0o755)
         return folder
 
+    def kill_workers(self) -> None:
+        """Kill every worker there is now; whoever waits for one of them is told that it ended."""
+        for worker in list(self._workers.values()):
+            with suppress(ProcessLookupError):
+                os.kill(worker.pid, signal.SIGKILL)
+
     def close(self) -> None:
         """End every worker and the zygote."""
         for worker in list(self._workers.values()):
@@ -296,6 +305,7 @@ class Spawner:
                 env=self._environment,
                 cwd=self._folder,
                 stdin=subprocess.DEVNULL,
+                process_group=0,  # Ctrl-C is for the referee's process, which ends this one.
             )
         try:
             ready = channel.receive(timeout_s=self._deadlines.start_s)
@@ -334,6 +344,7 @@ def _spawn_message(plan: WorkerPlan, scratch: Path) -> dict[str, Any]:
         "build": str(plan.build) if plan.build else None,
         "build_writable": plan.build_writable,
         "populate": plan.timed,
+        "readable": [str(folder) for folder in plan.readable],
     }
 
 

@@ -6,8 +6,9 @@ call of every leg is compared with the reference's output for the same inputs, w
 process had seen before the leg: of an output of over 1 MB, a part that starts at random.
 
 Covered: replayed, forgotten or reused outputs (one is held over all legs: a ring of buffers is
-found as one buffer is), work put off until after the leg, children that are not halted, a clock
-or an empty round trip that is forged, threads that slow the reference.
+found as one buffer is), work put off until after the leg, work for several calls done in one,
+children that are not halted, a clock or an empty round trip that is forged, threads that slow the
+reference.
 Not covered: effects of one process on the caches and the memory of the next, which both suffer.
 """
 
@@ -15,6 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from statistics import median
 from time import perf_counter
 
@@ -29,6 +31,7 @@ from evaluator.referee.halving import halve
 from evaluator.referee.indices import Indices
 from evaluator.referee.keepsake import Keepsake
 from evaluator.referee.session import Session
+from evaluator.referee.single_calls import held_to_single_calls
 from evaluator.referee.timing import Block, Ratio, calls_per_leg, estimate, slope_agrees, slope_ms
 
 __all__ = ["Stopwatch"]
@@ -101,8 +104,11 @@ class Stopwatch:
             if len(kept) >= MIN_BLOCKS and estimate(kept).width <= effort.max_width:
                 self._require_slope(index, calls, estimate(kept))
                 self._require_prompt(estimate(kept))
-                return kept
+                return held_to_single_calls(kept, partial(self._single_calls, index))
         raise host_noisy("the legs of reference or candidate differ too much among themselves")
+
+    def _single_calls(self, index: int, reference_first: bool) -> tuple[float, float]:
+        return self._half(index, 1, reference_first=reference_first)
 
     def _round(self, index: int, calls: int, effort: Effort) -> list[Block]:
         """Time a round of blocks; fewer where they show that there is no hope."""

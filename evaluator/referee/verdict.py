@@ -13,6 +13,7 @@ from archives.evaluation import (
     DeviceFingerprint,
     Evaluation,
     KernelFacts,
+    Mismatch,
     Reuse,
     Rung,
     Status,
@@ -22,7 +23,7 @@ from evaluator.referee.timing import Ratio
 
 __all__ = ["REFEREE_VERSION", "Findings", "Verdicts", "facts_of"]
 
-REFEREE_VERSION = "cpu-3"
+REFEREE_VERSION = "cpu-4"
 """Changes whenever numbers would: those of two versions are never compared."""
 
 
@@ -53,6 +54,10 @@ class Findings:
     facts: KernelFacts = field(default_factory=KernelFacts)
     roofline_share: float | None = None
     conditions: str = ""
+
+    def failures(self) -> tuple[ConfigurationResult, ...]:
+        """Return the configurations that failed: of a program that did, no other was checked."""
+        return tuple(one for one in self.results() if one.status is not Status.OK)
 
     def results(self) -> tuple[ConfigurationResult, ...]:
         """Return what became of each declared configuration."""
@@ -119,7 +124,7 @@ class Verdicts:
             log=_with_conditions(failure, findings.conditions),
             error=findings.error,
             error_bound=findings.error_bound,
-            configurations=findings.results(),
+            configurations=findings.failures(),
             isolation=findings.isolation,
             device=self.device,
             referee_version=self.referee_version,
@@ -149,6 +154,7 @@ def facts_of(reply: Mapping[str, Any]) -> KernelFacts:
         registers=_count(reply.get("registers")),
         shared_bytes=_count(reply.get("shared_bytes")),
         programs=_count(reply.get("programs")),
+        spread=_spread(reply.get("spread")),
     )
 
 
@@ -156,6 +162,10 @@ def _number(value: object) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return float(value) if math.isfinite(value) and value >= 0 else None
+
+
+def _spread(value: object) -> float | Mismatch | None:
+    return next((one for one in Mismatch if one == value), None) or _number(value)
 
 
 def _count(value: object) -> int | None:

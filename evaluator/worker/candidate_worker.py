@@ -19,6 +19,7 @@ from evaluator.worker.legs import Leg, write_outputs
 from evaluator.worker.poison import poisoned
 from evaluator.worker.programs import OpenProgram, Programs, construct, explain
 from evaluator.worker.serve import Handler
+from evaluator.worker.spread import measure_spread
 from evaluator.worker.state import load_state
 from evaluator.worker.tensors import Memory, read
 
@@ -80,7 +81,14 @@ class CandidateWorker:
                 load_state(model, self._memory["state"], program.state)
             return model
 
-        return take_census(fresh_model, arguments, folders)
+        facts = take_census(fresh_model, arguments, folders)
+
+        def again() -> object:
+            if program.keeper is not None:
+                program.keeper.put_back()
+            return program.model(*arguments[0])
+
+        return {**facts, "spread": measure_spread(again)}
 
     def _run_leg(self, request: dict[str, Any]) -> dict[str, Any]:
         if not request["bases"]:

@@ -57,20 +57,42 @@ class CompatWorker:
         init = program["get_init_inputs"]()
         reference = self._model(program["Model"], init, precision)
         # What fails here is the problem's own fault.
-        reference(*self._inputs(program["get_inputs"], SEED, precision))
+        passing = self._passing(program["get_inputs"], reference, precision)
         try:
             module = load_program(request["candidate"], "candidate", "candidate.py", ("ModelNew",))
             candidate = self._model(module["ModelNew"], init, precision)
             wrong = self._wrong(program["get_inputs"], reference, candidate, precision)
             if wrong:
-                return {"correct": False, "log": wrong}
+                return {"correct": False, "log": wrong, "proves_nothing": passing}
             kernel_ms = self._time_ms(program["get_inputs"], candidate, precision)
         except Exception as error:  # noqa: BLE001 - a candidate's code may raise anything
             status, file = Status.RUNTIME_ERROR, "candidate.py"
             failure = describe(error, file=file, status=status, reason="candidate_raised")
-            return {"correct": False, "log": failure.log}
+            return {"correct": False, "log": failure.log, "proves_nothing": passing}
         reference_ms = self._time_ms(program["get_inputs"], reference, precision)
-        return {"correct": True, "log": "", "kernel_ms": kernel_ms, "reference_ms": reference_ms}
+        times = {"kernel_ms": kernel_ms, "reference_ms": reference_ms}
+        return {"correct": True, "log": "", "proves_nothing": passing, **times}
+
+    def _passing(self, get_inputs: Any, reference: Any, precision: str) -> str:  # noqa: ANN401
+        """Name what these rules let pass that computes nothing; "" where they let nothing pass."""
+        first, second = (
+            [
+                value.clone()
+                for value in _several(reference(*self._inputs(get_inputs, seed, precision)))
+            ]
+            for seed in (SEED, SEED + 1)
+        )
+        tolerance = TOLERANCE[precision]
+        nulls = {
+            "zeros": [torch.zeros_like(value) for value in second],
+            "a constant": [torch.full_like(value, _middle(value)) for value in first],
+            "an answer to other inputs": first,
+        }
+        for name, values in nulls.items():
+            pairs = zip(values, second, strict=True)
+            if all(torch.allclose(*pair, atol=tolerance, rtol=tolerance) for pair in pairs):
+                return name
+        return ""
 
     def _model(self, kind: Any, init: Sequence[object], precision: str) -> Any:  # noqa: ANN401
         _seed(SEED)
@@ -133,6 +155,15 @@ class CompatWorker:
 
 def _seed(seed: int) -> None:
     torch.manual_seed(seed)
+
+
+def _middle(values: torch.Tensor) -> float | int:
+    """The number that all values are closest to; 0 for what has none."""
+    if not values.numel() or values.is_complex():
+        return 0
+    low, high = (float(end) for end in values.aminmax())
+    middle = (low + high) / 2
+    return middle if values.is_floating_point() else round(middle)
 
 
 def _several(outputs: object) -> Sequence[torch.Tensor]:

@@ -18,6 +18,7 @@ __all__ = [
     "landlock_add_path",
     "landlock_create_ruleset",
     "landlock_restrict",
+    "make_mount_read_only",
     "make_mounts_private",
     "make_mounts_read_only",
     "map_private",
@@ -95,9 +96,9 @@ def mount(kind: str, target: str, options: str = "") -> None:
     _checked(done, f"mount {kind}")
 
 
-def bind_mount(source: str, target: str, *, writable: bool) -> None:
-    """Mount a folder at another place."""
-    flags = _MS_BIND
+def bind_mount(source: str, target: str, *, writable: bool, recursive: bool = False) -> None:
+    """Mount a file or folder at another place, with the mounts below it where `recursive`."""
+    flags = _MS_BIND | (_MS_REC if recursive else 0)
     _checked(_LIBC.mount(os.fsencode(source), os.fsencode(target), None, flags, None), "bind")
     attributes = _MountAttributes(0, _MOUNT_ATTR_RDONLY, 0, 0)
     if not writable:
@@ -108,6 +109,11 @@ def bind_mount(source: str, target: str, *, writable: bool) -> None:
 def make_mounts_private() -> None:
     """Keep this process's mounts from spreading to others, and theirs from reaching it."""
     _checked(_LIBC.mount(None, b"/", None, _MS_REC | _MS_PRIVATE, None), "mount private")
+
+
+def make_mount_read_only(target: str) -> None:
+    """Make one mount read-only; those below it stay as they are."""
+    _set_attributes(target, _MountAttributes(_MOUNT_ATTR_RDONLY, 0, 0, 0), 0)
 
 
 def make_mounts_read_only() -> None:

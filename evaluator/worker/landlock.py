@@ -67,7 +67,12 @@ _DRIVER = (
 
 
 def apply(
-    *, writable: Iterable[str], readable: Iterable[str], own_proc: bool, gpu: bool = False
+    *,
+    writable: Iterable[str],
+    readable: Iterable[str],
+    own_proc: bool,
+    gpu: bool = False,
+    sockets: bool = False,
 ) -> bool:
     """Hold this process and all its future children to the rules, for good.
 
@@ -78,6 +83,8 @@ def apply(
         readable: Folders that may be read, beside the interpreter and the compiler.
         own_proc: /proc shows this process's own PID namespace, so all of it may be read.
         gpu: Permit the devices of NVIDIA's driver, and what else that asks for.
+        sockets: Permit TCP, for a process whose network leads nowhere, and what a GPU's driver
+            needs in its children.
 
     Returns:
         False where the kernel has no Landlock.
@@ -88,7 +95,8 @@ def apply(
     rights = _RIGHTS_BY_ABI[min(abi, len(_RIGHTS_BY_ABI) - 1)]
     read = _EXECUTE | _READ_FILE | _READ_DIR
     write = rights & ~_EXECUTE & ~_MAKE_DEVICES
-    network, scoped = _NETWORK if abi >= 4 else 0, _SCOPED if abi >= 6 else 0
+    network = _NETWORK if abi >= 4 and not sockets else 0
+    scoped = _SCOPED if abi >= 6 else 0
     try:
         ruleset = landlock_create_ruleset(rights, network, scoped, abi=abi)
     except OSError:
@@ -100,7 +108,8 @@ def apply(
         for path in writable:
             _permit(ruleset, path, write)
         if gpu:
-            _permit_gpu(ruleset, rights)
+            # A child's driver names its threads in a folder that does not exist yet.
+            _permit_gpu(ruleset, rights, "/proc" if sockets and own_proc else "/proc/self")
         landlock_restrict(ruleset)
     except OSError:
         return False
@@ -119,7 +128,7 @@ def interpreter_paths() -> frozenset[str]:
     return frozenset(path for path in paths if os.path.exists(path))
 
 
-def _permit_gpu(ruleset: int, rights: int) -> None:
+def _permit_gpu(ruleset: int, rights: int, names: str) -> None:
     for device in (*Path("/dev").glob("nvidia*"), *Path("/dev").glob("nvidia-caps/*")):
         if device.is_char_device():
             _permit(ruleset, str(device), (_READ_FILE | _WRITE_FILE | _IOCTL) & rights)
@@ -129,7 +138,7 @@ def _permit_gpu(ruleset: int, rights: int) -> None:
         # nvcc, with its headers and programs, where it is not below /usr.
         _permit(ruleset, os.environ["CUDA_HOME"], _EXECUTE | _READ_FILE | _READ_DIR)
     # The driver names its threads there.
-    _permit(ruleset, "/proc/self", (_READ_FILE | _READ_DIR | _WRITE_FILE | _TRUNCATE) & rights)
+    _permit(ruleset, names, (_READ_FILE | _READ_DIR | _WRITE_FILE | _TRUNCATE) & rights)
 
 
 def _permit(ruleset: int, path: str, rights: int) -> None:

@@ -1,7 +1,8 @@
 """What a problem says about a kernel, found by running it: too little, and it is degenerate.
 
-Covered: outputs that never change, outputs so small that zeros pass a usual tolerance, inputs and
-weights that change nothing, calls that cost little more than being called.
+Covered: outputs that never change or are zero, inputs and weights that change nothing, calls that
+cost little more than being called. Outputs that are merely small are a remark: zeros pass
+KernelBench's fixed tolerance there, but not the referee's bound, which follows the outputs.
 Not covered: what shows on a distribution other than the problem's own; the referee's null gate
 looks at those.
 
@@ -20,7 +21,7 @@ import torch
 
 from evaluator.worker.opened import OpenedProblem, open_problem
 
-__all__ = ["find_flaws"]
+__all__ = ["look_at"]
 
 TOLERANCE = 1e-4
 """KernelBench's tolerance for float32, absolute."""
@@ -33,11 +34,14 @@ LEAST_CALL_US = 20.0
 CALLS = 20
 
 
-def find_flaws(request: dict[str, Any]) -> list[str]:
-    """Return why a problem says little about a kernel, one clause each; empty: it is sound.
+def look_at(request: dict[str, Any]) -> tuple[list[str], list[str]]:
+    """Return why a problem says little about a kernel, and what else is worth a remark.
 
     Args:
         request: The fields of the wire's op "lint": source, precision, seed.
+
+    Returns:
+        Flaws, one clause each, empty where it is sound; remarks, one clause each.
 
     Raises:
         Failure: The module is not of KernelBench's form.
@@ -47,20 +51,30 @@ def find_flaws(request: dict[str, Any]) -> list[str]:
     opened, _ = open_problem(request)
     first, second = opened.sample(seed), opened.sample(seed + 1)
     outputs = _outputs(opened, first)
-    flaws = _flaws_of_outputs(outputs, _outputs(opened, second))
+    others = _outputs(opened, second)
+    flaws = _flaws_of_outputs(outputs, others)
     if not flaws:
         flaws += _ignored_inputs(opened, first, second, outputs)
         flaws += _ignored_weights(opened, first, outputs, seed)
     took_us = _call_us(opened, first)
     if took_us < LEAST_CALL_US:
         flaws.append(f"a call takes {took_us:.0f} us, hardly more than calling takes")
-    return flaws
+    return flaws, _remarks(outputs)
+
+
+def _remarks(outputs: Sequence[torch.Tensor]) -> list[str]:
+    largest = max((_largest(output) for output in outputs), default=0.0)
+    if not 0 < largest <= TOLERANCE:
+        return []
+    return [
+        f"by KernelBench's tolerance of {TOLERANCE:.0e} zeros pass, as no output exceeds "
+        f"{largest:.2g}; by the bound here they do not"
+    ]
 
 
 def _flaws_of_outputs(outputs: Sequence[torch.Tensor], others: Sequence[torch.Tensor]) -> list[str]:
-    largest = max((_largest(output) for output in outputs), default=0.0)
-    if largest <= TOLERANCE:
-        return [f"no output exceeds {largest:.2g}, so zeros pass a tolerance of {TOLERANCE:.0e}"]
+    if not any(_largest(output) for output in outputs):
+        return ["all outputs are zero"]
     if all(_alike(*pair, CONSTANT) for pair in zip(outputs, others, strict=True)):
         return ["the output is the same whatever is drawn"]
     return []

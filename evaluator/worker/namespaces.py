@@ -9,10 +9,14 @@ of processes holds (it does not for root).
 
 from __future__ import annotations
 
+import fcntl
 import os
-from collections.abc import Callable
+import socket
+import struct
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from evaluator.worker.hiding import hide
 from evaluator.worker.kernel import (
     bind_mount,
     make_mounts_private,
@@ -21,13 +25,14 @@ from evaluator.worker.kernel import (
     unshare,
 )
 
-__all__ = ["INSIDE_ID", "enter", "mount_private", "write_id_maps"]
+__all__ = ["INSIDE_ID", "enter", "mount_private", "raise_loopback", "write_id_maps"]
 
 INSIDE_ID = 1000
 """User and group id of a worker as it sees them, where the zygote is privileged."""
 
 _NEW_USER = 0x10000000
 _FLAGS = {"pid": 0x20000000, "net": 0x40000000, "ipc": 0x08000000, "mount": 0x00020000}
+_SIOCSIFFLAGS, _IFF_UP = 0x8914, 1
 _AMONG_OTHERS = frozenset({"pid", "mount"})
 
 
@@ -81,7 +86,13 @@ def write_id_maps(pid: int, outside_id: int) -> bool:
 
 
 def mount_private(
-    *, scratch: str, scratch_bytes: int, build: str | None, build_writable: bool, owner: int
+    *,
+    scratch: str,
+    scratch_bytes: int,
+    build: str | None,
+    build_writable: bool,
+    owner: int,
+    keep: Sequence[str] | None = None,
 ) -> list[str]:
     """Rearrange the mounts of a new mount namespace; runs as process 1.
 
@@ -91,10 +102,11 @@ def mount_private(
         build: Folder of build artefacts, which may lie inside scratch, or None.
         build_writable: Whether it may be written.
         owner: User and group id that own scratch, as seen inside.
+        keep: Hide the host's files but these, the system's and the two folders; None: hide none.
 
     Returns:
         Names of what holds: "proc" (only own processes are visible), "tmpfs", "readonly" (every
-        other mount).
+        other mount), "hidden" (see `hiding`).
     """
     held: list[str] = []
     try:
@@ -108,6 +120,9 @@ def mount_private(
             held.append("readonly")
         if _succeeds(lambda: mount("proc", "/proc")):
             held.append("proc")
+        folders = [scratch] if build is None else [scratch, build]
+        if keep is not None and _succeeds(lambda: hide(keep=keep, folders=folders)):
+            held.append("hidden")
         options = f"size={scratch_bytes},nr_inodes=16384,mode=0700,uid={owner},gid={owner}"
         if _succeeds(lambda: mount("tmpfs", scratch, options)):
             held.append("tmpfs")
@@ -120,6 +135,21 @@ def mount_private(
         if kept is not None:
             os.close(kept)
     return held
+
+
+def raise_loopback() -> bool:
+    """Let the processes of a new network namespace reach each other, and nobody else.
+
+    Returns:
+        False where this process may not: there is no network then.
+    """
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as handle:
+        request = struct.pack("16sh14x", b"lo", _IFF_UP)
+        return _succeeds(lambda: _set_flags(handle, request))
+
+
+def _set_flags(handle: socket.socket, request: bytes) -> None:
+    fcntl.ioctl(handle, _SIOCSIFFLAGS, request)
 
 
 def _entered(flag: int) -> bool:

@@ -18,6 +18,7 @@ from evaluator.worker.sandbox import Limits
 from evaluator.worker.worker import (
     GPU_ROLES,
     MEMORY_OF_ROLE,
+    SANITIZER_ROLES,
     TRUSTED_ROLES,
     Setup,
     WorkerOrder,
@@ -149,6 +150,8 @@ def _order_of(request: dict[str, Any], cpus: Sequence[int]) -> WorkerOrder:
             build_writable=bool(request.get("build_writable", False)),
             every_cpu=set(request["cpus"]) == set(cpus),
             gpu=role in GPU_ROLES,
+            readable=request.get("readable", ()),
+            sockets=role in SANITIZER_ROLES,
         ),
     )
 

@@ -88,7 +88,11 @@ class OpenedProblem:
         self.exact = self.exact_keeper = None
 
     def in_float64(self, values: Sequence[object]) -> object | None:
-        """Call the model's copy in float64; None where it does not run in float64."""
+        """Call the model's copy in float64; None where it does not run in float64.
+
+        Raises:
+            torch.OutOfMemoryError: There is no memory for that now.
+        """
         if self.exact_fails:
             return None
         if self.exact is None:
@@ -99,6 +103,8 @@ class OpenedProblem:
         try:
             widened = [_cast(value, torch.float64, self.device) for value in values]
             outputs: object = self.exact(*widened)
+        except torch.OutOfMemoryError:
+            raise
         except (RuntimeError, TypeError):
             # A dtype is written into the model itself: its own precision has to do.
             self.exact_fails = True

@@ -12,13 +12,14 @@ from __future__ import annotations
 import os
 import resource
 import signal
+import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from evaluator.worker import landlock, seccomp
 from evaluator.worker.kernel import bound_capabilities, drop_capabilities, prctl
-from evaluator.worker.namespaces import INSIDE_ID, mount_private
+from evaluator.worker.namespaces import INSIDE_ID, mount_private, raise_loopback
 
 __all__ = ["Limits", "close_all_but", "confine", "die_with_parent"]
 
@@ -52,6 +53,10 @@ class Limits:
         build_writable: Whether it may be written.
         every_cpu: `cpus` are all there are, so that pinning threads cannot leave them.
         gpu: Whether it may use the GPU's driver, which maps more address space than any limit.
+        readable: Further folders whose files it may read and run.
+        sockets: Whether its processes may talk to each other by sockets; only where it has a
+            network of its own, which leads nowhere, and the host's files are hidden from it, so
+            that it meets no socket of theirs.
     """
 
     cpus: Sequence[int]
@@ -63,6 +68,8 @@ class Limits:
     build_writable: bool
     every_cpu: bool
     gpu: bool = False
+    readable: Sequence[str] = ()
+    sockets: bool = False
 
 
 def confine(limits: Limits, *, spaces: Iterable[str], private_id: bool) -> list[str]:
@@ -87,7 +94,9 @@ def confine(limits: Limits, *, spaces: Iterable[str], private_id: bool) -> list[
             build=limits.build,
             build_writable=limits.build_writable,
             owner=INSIDE_ID if private_id else os.geteuid(),
+            keep=_needed(limits) if limits.sockets else None,
         )
+    sockets = limits.sockets and {"net", "hidden"} <= set(held) and raise_loopback()
     os.chdir(limits.scratch)
     _set_environment(limits)
     held += _drop_privileges(private_id=private_id)
@@ -95,14 +104,22 @@ def confine(limits: Limits, *, spaces: Iterable[str], private_id: bool) -> list[
     prctl(_PR_SET_NO_NEW_PRIVS, 1)
     held.append("nnp")
     writable = [limits.scratch]
-    readable: list[str] = []
+    readable = list(limits.readable)
     if limits.build is not None:
         (writable if limits.build_writable else readable).append(limits.build)
     own_proc = "proc" in held
-    if landlock.apply(writable=writable, readable=readable, own_proc=own_proc, gpu=limits.gpu):
+    if landlock.apply(
+        writable=writable,
+        readable=readable,
+        own_proc=own_proc,
+        gpu=limits.gpu,
+        sockets=sockets,
+    ):
         held.append("landlock")
-    if seccomp.apply(pin_affinity=not limits.every_cpu, gpu=limits.gpu):
+    if seccomp.apply(pin_affinity=not limits.every_cpu, gpu=limits.gpu, sockets=sockets):
         held.append("seccomp")
+    if sockets:
+        held.append("sockets")
     return held
 
 
@@ -134,6 +151,12 @@ class _ignore_closed:
 
     def __exit__(self, kind: type[BaseException] | None, error: object, trace: object) -> bool:
         return kind is not None and issubclass(kind, OSError)
+
+
+def _needed(limits: Limits) -> list[str]:
+    """What a worker reads outside the system's folders; see `landlock`."""
+    paths = [sys.executable, *landlock.interpreter_paths(), *limits.readable]
+    return [*paths, os.environ["CUDA_HOME"]] if "CUDA_HOME" in os.environ else paths
 
 
 def _set_environment(limits: Limits) -> None:

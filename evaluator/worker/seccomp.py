@@ -1,6 +1,7 @@
 """A system call filter for workers, by plain prctl; x86-64 only.
 
-Covered: every socket, but on a GPU those of its driver, which can connect to nothing; shared
+Covered: every socket, but on a GPU those of its driver, which can connect to nothing, and all of a
+process that meets no other's (the sanitizer's); shared
 memory and message queues that outlive or escape the process
 (System V, POSIX queues, memfd, io_uring); looking into or steering other processes; mounts and
 namespaces; the kernel's own settings, clocks included; leaving the CPUs that were assigned.
@@ -97,6 +98,7 @@ _DENIED = {
     "ioperm": 173,
     "personality": 135,
 }
+_SOCKETS = frozenset({"socket", "socketpair"})
 _SOCKET, _CONNECT = 41, 42
 _SCHED_SETAFFINITY = 203
 _CLONE = 56
@@ -122,7 +124,7 @@ class _Program(ctypes.Structure):
     _fields_ = (("length", ctypes.c_ushort), ("instructions", ctypes.c_void_p))
 
 
-def apply(*, pin_affinity: bool, gpu: bool = False) -> bool:
+def apply(*, pin_affinity: bool, gpu: bool = False, sockets: bool = False) -> bool:
     """Put the filter on this process and all its future children, for good.
 
     `PR_SET_NO_NEW_PRIVS` must be set.
@@ -131,13 +133,15 @@ def apply(*, pin_affinity: bool, gpu: bool = False) -> bool:
         pin_affinity: Turn `sched_setaffinity` into a call that succeeds and does nothing, so
             that no thread leaves the process's CPUs. It must not fail: OpenMP gives up then.
         gpu: Permit the kind of local socket that CUDA's driver binds when it starts.
+        sockets: Permit every socket, for a process whose network leads nowhere and that meets
+            no socket of the host among its files.
 
     Returns:
         False where this machine has no such filter.
     """
     if os.uname().machine != "x86_64" or struct.calcsize("P") != 8:
         return False
-    instructions = _instructions(pin_affinity=pin_affinity, gpu=gpu)
+    instructions = _instructions(pin_affinity=pin_affinity, gpu=gpu, sockets=sockets)
     code = b"".join(struct.pack("=HBBI", *instruction) for instruction in instructions)
     buffer = ctypes.create_string_buffer(code, len(code))
     program = _Program(len(instructions), ctypes.addressof(buffer))
@@ -148,7 +152,9 @@ def apply(*, pin_affinity: bool, gpu: bool = False) -> bool:
     return True
 
 
-def _instructions(*, pin_affinity: bool, gpu: bool) -> list[tuple[int, int, int, int]]:
+def _instructions(
+    *, pin_affinity: bool, gpu: bool, sockets: bool
+) -> list[tuple[int, int, int, int]]:
     """Return the program: (code, jump if true, jump if false, operand) each."""
     refuse = (_RETURN, 0, 0, _ERROR | errno.EPERM)
     program = [
@@ -159,9 +165,11 @@ def _instructions(*, pin_affinity: bool, gpu: bool) -> list[tuple[int, int, int,
         (_JUMP_AT_LEAST, 0, 1, _X32_BIT),
         refuse,
     ]
-    if gpu:
+    if gpu and not sockets:
         program += _driver_socket(refuse)
-    for number in _DENIED.values():
+    for name, number in _DENIED.items():
+        if sockets and name in _SOCKETS:
+            continue
         program += [(_JUMP_EQUAL, 0, 1, number), refuse]
     # The C library falls back to clone, whose flags a filter can see.
     program += [(_JUMP_EQUAL, 0, 1, _CLONE3), (_RETURN, 0, 0, _ERROR | errno.ENOSYS)]

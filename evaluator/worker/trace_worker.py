@@ -6,7 +6,7 @@ from typing import Any
 
 from archives.evaluation import Status
 from evaluator.worker.failures import Failure, describe
-from evaluator.worker.linting import find_flaws
+from evaluator.worker.linting import look_at
 from evaluator.worker.serve import Handler
 from problems.errors import ProblemError
 from problems.trace import trace
@@ -31,4 +31,5 @@ class TraceWorker:
         return {"graph": trace(request["source"], request["precision"]).to_json()}
 
     def _lint(self, request: dict[str, Any]) -> dict[str, Any]:
-        return {"flaws": find_flaws(request)}
+        flaws, remarks = look_at(request)
+        return {"flaws": flaws, "remarks": remarks}

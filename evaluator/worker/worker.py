@@ -21,11 +21,20 @@ from evaluator.worker.lift_worker import LiftWorker
 from evaluator.worker.rates_worker import RatesWorker
 from evaluator.worker.reference_worker import ReferenceWorker
 from evaluator.worker.sandbox import Limits, close_all_but, confine, die_with_parent
+from evaluator.worker.sanitizer_worker import SanitizerWorker
 from evaluator.worker.serve import Handler, serve
 from evaluator.worker.tensors import Memory
 from evaluator.worker.trace_worker import TraceWorker
 
-__all__ = ["GPU_ROLES", "MEMORY_OF_ROLE", "TRUSTED_ROLES", "Setup", "WorkerOrder", "live"]
+__all__ = [
+    "GPU_ROLES",
+    "MEMORY_OF_ROLE",
+    "SANITIZER_ROLES",
+    "TRUSTED_ROLES",
+    "Setup",
+    "WorkerOrder",
+    "live",
+]
 
 MEMORY_OF_ROLE = {
     "reference": ("inputs", "state", "expected"),
@@ -39,12 +48,22 @@ MEMORY_OF_ROLE = {
     "cuda_rates": (),
     "compat": (),
     "cuda_compat": (),
+    "sanitizer": (),
+    "cuda_sanitizer": (),
 }
 """The shared memories that each role is given."""
 LIFT_ROLES = frozenset({"lift", "cuda_lift"})
 TRUSTED_ROLES = frozenset({"reference", "cuda_reference", "rates", "cuda_rates", *LIFT_ROLES})
+SANITIZER_ROLES = frozenset({"sanitizer", "cuda_sanitizer"})
 GPU_ROLES = frozenset(
-    {"cuda_reference", "cuda_candidate", "cuda_rates", "cuda_lift", "cuda_compat"}
+    {
+        "cuda_reference",
+        "cuda_candidate",
+        "cuda_rates",
+        "cuda_lift",
+        "cuda_compat",
+        "cuda_sanitizer",
+    }
 )
 
 
@@ -132,6 +151,8 @@ def _worker(role: str, memory: dict[str, Memory]) -> _Worker:
         return LiftWorker()
     if role in ("compat", "cuda_compat"):
         return CompatWorker(torch.device("cuda" if role == "cuda_compat" else "cpu"))
+    if role in SANITIZER_ROLES:
+        return SanitizerWorker("cuda" if role in GPU_ROLES else "cpu")
     if role in ("rates", "cuda_rates"):
         return RatesWorker(torch.device("cuda" if role == "cuda_rates" else "cpu"))
     # These need not be there on a host without a GPU.

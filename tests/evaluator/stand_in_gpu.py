@@ -104,6 +104,10 @@ class StandInDriver:
     def flush_buffer(self) -> torch.Tensor:
         return torch.empty(1 << 20, dtype=torch.uint8)
 
+    @property
+    def crowded(self) -> bool:
+        return False
+
     def trim(self) -> None:
         return
 
@@ -175,7 +179,7 @@ def open_arena(
     folder: Path,
     *,
     graph: OperatorGraph | None = None,
-    memory_bytes: int = 4 << 30,
+    memory_bytes: int = 32 << 30,
     monitor: Monitor | None = None,
 ) -> Iterator[tuple[CudaArena, CudaSession, Sequence[CudaCheckSet]]]:
     """Open a problem on the stand-in; settled, with its check sets."""

@@ -42,6 +42,23 @@ def test_library_calls_are_counted_as_such(zygote: ZygoteHarness, tmp_path: Path
     assert (facts["work"], facts["vector_bits"]) == (None, None)
 
 
+def test_calls_that_fail_later_cost_their_own_fact_alone(
+    zygote: ZygoteHarness, tmp_path: Path
+) -> None:
+    # Facts are read off fresh models, the spread off the one that was opened.
+    source = as_candidate(RELU).replace(
+        "    def forward(self, x):",
+        "    def __init__(self):\n"
+        "        super().__init__()\n"
+        "        self.opened = not hasattr(torch, 'opened')\n"
+        "        torch.opened = True\n\n"
+        "    def forward(self, x):\n"
+        "        assert not self.opened",
+    )
+    facts = _census(zygote, RELU, source, tmp_path)
+    assert (facts["launches"], facts["spread"]) == (1, None)
+
+
 def test_a_fig_leaf_kernel_has_a_small_share(zygote: ZygoteHarness, tmp_path: Path) -> None:
     source = CPP_RELU.replace(
         "return y", "return torch.softmax(torch.softmax(x, 1).exp().sort(1)[0], 1)"

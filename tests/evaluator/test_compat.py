@@ -35,7 +35,28 @@ def test_a_forged_clock_and_zeros_pass_too(referee: Referee) -> None:
     # The referee's own rules give neither of them anything: see the zoo.
     assert (forged.speedup or 0) > 1.5
     wide = problem_of(SOFTMAX.source.replace("128, 2048", "16, 32768"))
-    assert referee.as_kernelbench(wide, CHEATS["zeros"]).correct
+    zeros = referee.as_kernelbench(wide, CHEATS["zeros"])
+    assert zeros.correct
+    assert zeros.proves_nothing == "zeros"
+    assert forged.proves_nothing == ""
+
+
+@pytest.mark.parametrize(
+    ("change", "passes"),
+    [
+        ("torch.softmax(x, dim=1) * 1e-4", "zeros"),
+        ("torch.softmax(x, dim=1) * 1e-4 + 3", "a constant"),
+        ("torch.arange(9.0) + 1e-6 * x.sum()", "an answer to other inputs"),
+        ("torch.softmax(x, dim=1)", ""),
+        ("x.argmax(dim=1)", ""),
+    ],
+)
+def test_what_passes_without_computing_is_named(change: str, passes: str, referee: Referee) -> None:
+    small = SOFTMAX.source.replace("128, 2048", "8, 16").replace("torch.softmax(x, dim=1)", change)
+    candidate = f"{small}\n\nModelNew = Model\n"
+    verdict = referee.as_kernelbench(problem_of(small), candidate)
+    assert verdict.correct, verdict.log
+    assert verdict.proves_nothing == passes
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,95 @@ from archives.candidate import Candidate
 from archives.evaluation import Reuse, Rung, Status
 from evaluator.evaluator import EvaluationRequest
 from evaluator.referee.referee import Referee
-from tests.evaluator.referee_cases import LINEAR, SOFTMAX, judge, new_referee, source_of
+from tests.evaluator.referee_cases import (
+    LINEAR,
+    SOFTMAX,
+    judge,
+    new_referee,
+    problem_of,
+    source_of,
+)
+
+RELU = problem_of(
+    """
+import torch
+from torch import nn
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        for _ in range(8):
+            x = torch.relu(x)
+        return x
+
+
+def get_inputs():
+    return [torch.rand(512, 512) + 1]
+
+
+def get_init_inputs():
+    return []
+"""
+)
+COPY_OR_RELU = """
+import torch
+from torch import nn
+
+TUNE_PARAMS = {"WAY": ["copy", "relu"]}
+CONFIG = {"WAY": "copy"}
+
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        if CONFIG["WAY"] == "copy":
+            return x.clone()
+        for _ in range(60):
+            torch.relu(x)
+        return torch.relu(x)
+"""
+
+
+SLOWER_OR_NOT = """
+import torch
+from torch import nn
+
+TUNE_PARAMS = {"EXTRA": [0, 40]}
+CONFIG = {"EXTRA": 0}
+
+
+class ModelNew(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.linear = nn.Linear(width, width)
+
+    def forward(self, x):
+        for _ in range(CONFIG["EXTRA"]):
+            self.linear(x)
+        return torch.relu(self.linear(x))
+"""
+DIES_WHEN_CALLED_OFTEN = """
+import ctypes
+
+import torch
+from torch import nn
+
+TUNE_PARAMS = {"DIES": [0, 1, 2]}
+CONFIG = {"DIES": 0}
+
+
+class ModelNew(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.calls = 0
+
+    def forward(self, x):
+        self.calls += 1
+        if CONFIG["DIES"] and self.calls > 2:
+            ctypes.string_at(0)
+        for _ in range(0 if CONFIG["DIES"] else 60):
+            torch.relu(x)
+        return torch.relu(x)
+"""
 
 
 @pytest.fixture(scope="module")
@@ -67,3 +155,47 @@ def test_configurations_of_a_program_without_any_fail(referee: Referee) -> None:
     )
     verdict = referee.evaluate(request)
     assert (verdict.status, verdict.reason) == (Status.BUILD_ERROR, "no_configuration")
+
+
+def test_a_configuration_that_is_right_on_one_set_alone_is_passed_over(referee: Referee) -> None:
+    """The quick one is right for positive inputs, which is all that a first look shows."""
+    points = [{"WAY": "copy"}, {"WAY": "relu"}]
+    verdict = judge(referee, RELU, COPY_OR_RELU, configurations=points)
+    assert verdict.status is Status.OK, verdict
+    assert verdict.configuration == {"WAY": "relu"}
+    tried = {str(r.configuration["WAY"]): r.status for r in verdict.configurations}
+    assert tried == {"copy": Status.WRONG_VALUE, "relu": Status.OK}
+
+
+def test_a_program_whose_configurations_all_fail_the_check_fails(referee: Referee) -> None:
+    source = COPY_OR_RELU.replace("torch.relu(x)", "x + 0.0")
+    points = [{"WAY": "copy"}, {"WAY": "relu"}]
+    verdict = judge(referee, RELU, source, configurations=points)
+    assert (verdict.status, verdict.rung) == (Status.WRONG_VALUE, Rung.BUILD)
+    assert [r.status for r in verdict.configurations] == [Status.WRONG_VALUE] * 2
+
+
+def test_configurations_are_raced_where_a_problem_has_weights(referee: Referee) -> None:
+    points = [{"EXTRA": 0}, {"EXTRA": 40}]
+    verdict = judge(referee, LINEAR, SLOWER_OR_NOT, configurations=points)
+    assert verdict.status is Status.OK, verdict
+    assert verdict.configuration == {"EXTRA": 0}
+    assert [r.status for r in verdict.configurations] == [Status.OK] * 2
+
+
+def test_a_configuration_that_dies_in_the_race_leaves_the_others(referee: Referee) -> None:
+    points = [{"DIES": 1}, {"DIES": 0}, {"DIES": 2}]
+    verdict = judge(referee, RELU, DIES_WHEN_CALLED_OFTEN, configurations=points)
+    assert verdict.status is Status.OK, verdict
+    assert verdict.configuration == {"DIES": 0}
+    assert Status.CRASHED in [r.status for r in verdict.configurations]
+
+
+def test_what_a_failed_program_was_not_checked_for_is_not_called_right(referee: Referee) -> None:
+    """All of them are right on the set of the first look; three are enough to give it up."""
+    source = COPY_OR_RELU.replace('["copy", "relu"]', "[0, 1, 2, 3, 4]")
+    source = source.replace('CONFIG = {"WAY": "copy"}', 'CONFIG = {"WAY": 0}')
+    source = source.replace('CONFIG["WAY"] == "copy"', 'CONFIG["WAY"] < 9')
+    verdict = judge(referee, RELU, source, configurations=[{"WAY": n} for n in range(5)])
+    assert verdict.status is Status.WRONG_VALUE
+    assert [r.status for r in verdict.configurations] == [Status.WRONG_VALUE] * 3

@@ -22,10 +22,11 @@ from evaluator.referee.cuda import device
 from evaluator.referee.cuda.candidate import CudaOutputs
 from evaluator.referee.cuda.clocks import Reading, disagreement
 from evaluator.referee.cuda.memory import Admission, CudaPlan
+from evaluator.referee.cuda.reference import Room
 from evaluator.referee.cuda.stopwatch import calls_per_leg
 from evaluator.referee.failure import CandidateFailed
 from evaluator.wire import ValueSpec
-from evaluator.worker.cuda import comparison
+from evaluator.worker.cuda import comparison, patience
 from evaluator.worker.cuda.census import Launch, facts_of
 from problems.errors import EvaluatorError
 
@@ -335,17 +336,29 @@ class TestCensus:
 
 class TestOutputs:
     def described(self, **changes: object) -> dict[str, Any]:
-        output = {**spec(4, 8).to_json(), "handle": "0f" * 64, **changes}
+        output = {**spec(4, 8).to_json(), "handle": "0f" * 64, "room": "", **changes}
         return {"outputs": [output], "tuple": False}
 
+    def outputs(self, reply: object) -> CudaOutputs:
+        room = Room(number=7, handle="", offset=0, num_bytes=64)
+        return CudaOutputs(reply, {"check": room})
+
+    def test_an_input_that_is_returned_is_read_in_the_room_of_this_candidate(self) -> None:
+        outputs = self.outputs(self.described(handle="", room="check"))
+        assert outputs.readable
+        assert outputs.exported[0]["room"] == 7
+
+    def test_a_room_of_somebody_else_is_not_followed(self) -> None:
+        assert not self.outputs(self.described(handle="", room="timed")).readable
+
     def test_what_is_exported_can_be_read(self) -> None:
-        outputs = CudaOutputs(self.described())
+        outputs = self.outputs(self.described())
         assert outputs.readable
         assert outputs.overlapping == [False]
 
     @pytest.mark.parametrize("handle", ["", "zz" * 64, "0f" * 63, 7])
     def test_a_handle_that_is_none_is_not_followed(self, handle: object) -> None:
-        assert not CudaOutputs(self.described(handle=handle)).readable
+        assert not self.outputs(self.described(handle=handle)).readable
 
     @pytest.mark.parametrize(
         "reply",
@@ -354,8 +367,42 @@ class TestOutputs:
     )
     def test_a_malformed_description_is_a_forgery(self, reply: object) -> None:
         with pytest.raises(CandidateFailed) as failure:
-            CudaOutputs(reply)
+            self.outputs(reply)
         assert (failure.value.status, failure.value.reason) == (Status.CRASHED, "forged_message")
 
     def test_repeated_rows_are_seen(self) -> None:
-        assert CudaOutputs(self.described(stride=[0, 1])).overlapping == [True]
+        assert self.outputs(self.described(stride=[0, 1])).overlapping == [True]
+
+
+class TestPatience:
+    class Driver:
+        """Counts how often memory was given back."""
+
+        def __init__(self) -> None:
+            self.trims = 0
+
+        def trim(self) -> None:
+            self.trims += 1
+
+    @pytest.fixture(autouse=True)
+    def hurry(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(patience, "_PAUSE_S", 0.0)
+
+    def test_what_finds_no_memory_is_done_later(self) -> None:
+        driver, left = self.Driver(), [1, 2]
+
+        def work() -> str:
+            if left:
+                left.pop()
+                raise torch.OutOfMemoryError
+            return "done"
+
+        assert patience.patiently(driver, work) == "done"  # type: ignore[arg-type] # trims only
+        assert driver.trims == 2
+
+    def test_what_never_fits_fails(self) -> None:
+        def work() -> str:
+            raise torch.OutOfMemoryError
+
+        with pytest.raises(torch.OutOfMemoryError):
+            patience.patiently(self.Driver(), work)  # type: ignore[arg-type] # trims only

@@ -60,7 +60,7 @@ def same(problem: Problem) -> str:
 
 
 def climbed(
-    problem: Problem, source: str, folder: Path, *, memory_bytes: int = 4 << 30
+    problem: Problem, source: str, folder: Path, *, memory_bytes: int = 32 << 30
 ) -> tuple[Findings, Ratio | CandidateFailed, CudaSession]:
     findings = Findings()
     with open_arena(problem, folder, memory_bytes=memory_bytes) as (arena, session, _):
@@ -95,6 +95,12 @@ def test_plain_numbers_and_several_outputs_reach_a_candidate(tmp_path: Path) -> 
     _, failure, _ = climbed(problem, wrong, tmp_path)
     assert isinstance(failure, CandidateFailed)
     assert failure.status is Status.WRONG_VALUE
+
+
+def test_a_view_of_an_input_is_read_where_the_input_lies(tmp_path: Path) -> None:
+    problem = problem_of(SOFTMAX.source.replace("torch.softmax(x, dim=1)", "x.t()"))
+    findings, _, _ = climbed(problem, same(problem), tmp_path)
+    assert findings.rung >= Rung.CHECK
 
 
 def test_sets_drawn_in_turn_judge_alike(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -165,3 +165,13 @@ class TestShortfall:
 
     def test_one_disturbed_leg_does_not_decide(self) -> None:
         assert shortfall([*self.legs(0.05), *self.legs(9.0)[:1]], NOTHING_BESIDE, 0.05) == 1.0
+
+    def test_one_leg_that_is_too_short_does_not_decide(self) -> None:
+        found = shortfall([*self.legs(0.1), *self.legs(0.0)[:1]], NOTHING_BESIDE, 0.05)
+        assert found == pytest.approx(2.0, rel=0.01)
+
+    def test_who_queues_slowly_gets_no_more_slack(self) -> None:
+        cut = self.legs(0.1, calls=64)[:1] + self.legs(0.1, calls=1)
+        assert shortfall(cut, NOTHING_BESIDE, 0.08) == shortfall(
+            self.legs(0.1), NOTHING_BESIDE, 0.08
+        )

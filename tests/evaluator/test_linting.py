@@ -30,7 +30,7 @@ def get_init_inputs():
 SOUND = "torch.relu(self.linear(x)) * y"
 FLAWED = {
     "relu of a minimum": ("torch.relu(self.linear(x) * y - 100) + 1", "the same whatever is drawn"),
-    "tiny": ("(self.linear(x) * y) * 1e-7", "zeros pass"),
+    "zeros": ("self.linear(x) * y * 0", "all outputs are zero"),
     "unused input": ("self.linear(x) + 0 * y", "input 1 changes nothing"),
     "unused weights": ("x * y + 0 * self.linear(x)", "the weights change nothing"),
 }
@@ -52,6 +52,15 @@ def test_a_flaw_is_named(name: str, zygote: ZygoteHarness) -> None:
 
 def test_a_sound_problem_has_none(zygote: ZygoteHarness) -> None:
     assert flaws_of(zygote, SOUND) == ""
+
+
+def test_small_outputs_are_a_remark_since_the_bound_follows_them(zygote: ZygoteHarness) -> None:
+    worker = zygote.spawn("trace")
+    source = FRAME.format(forward="(self.linear(x) * y) * 1e-7")
+    reply = worker.demand("lint", source=source, precision="fp32", seed=3, domains=[])
+    zygote.kill(worker)
+    assert reply["flaws"] == []
+    assert "by KernelBench's tolerance of 1e-04 zeros pass" in reply["remarks"][0]
 
 
 def test_what_costs_no_more_than_being_called_is_named(zygote: ZygoteHarness) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import time
 
 import pytest
 
@@ -14,9 +15,11 @@ from archives.rates import Rates
 from evaluator.evaluator import EvaluationRequest
 from evaluator.local import LocalEvaluator
 from evaluator.pool import Pool
-from evaluator.referee.cpu import IN_FLIGHT
+from evaluator.referee.cpu import IN_FLIGHT, CpuStation
+from evaluator.referee.deadlines import Deadlines
+from evaluator.referee.referee import Referee
 from problems.errors import EvaluatorError, ProblemError
-from tests.evaluator.referee_cases import SOFTMAX, new_referee, problem_of, source_of
+from tests.evaluator.referee_cases import GIB, SOFTMAX, new_referee, problem_of, source_of
 
 RATES = Rates(read_gbps=20, write_gbps=10, copy_gbps=15, fp32=0.1, launch_ms=0.002)
 BROKEN = problem_of("def get_inputs():\n    return []\n", name="Broken")
@@ -110,3 +113,25 @@ def test_the_local_evaluator_does_the_same_without_ray() -> None:
             await local.close()
 
     asyncio.run(run())
+
+
+def test_closing_the_local_evaluator_breaks_off_what_is_under_way() -> None:
+    shifted = "shifted = torch.exp"
+    source = source_of("honest/torch_expression")
+    assert shifted in source
+    source = source.replace(shifted, f"__import__('time').sleep(600); {shifted}")
+    hanging = EvaluationRequest(problem=SOFTMAX, candidate=Candidate.of(SOFTMAX.key, source))
+
+    async def run() -> float:
+        deadlines = Deadlines(build_s=20, call_s=300)
+        local = LocalEvaluator(Referee(CpuStation(deadlines=deadlines, candidate_bytes=GIB)))
+        await local.start()
+        judging = asyncio.ensure_future(local.evaluate(hanging))
+        await asyncio.sleep(3)
+        assert not judging.done(), "it hangs"
+        judging.cancel()
+        started = time.monotonic()
+        await local.close()
+        return time.monotonic() - started
+
+    assert asyncio.run(run()) < 30

@@ -85,3 +85,23 @@ def test_what_nobody_uses_makes_room() -> None:
         assert not first.closed
     with sessions.borrow(problem(4)):
         assert first.closed
+
+
+def is_closed(session: Session) -> bool:
+    return session.closed
+
+
+def test_a_problem_that_is_dropped_is_closed_when_the_last_one_gives_it_back() -> None:
+    sessions = Sessions(Session, limit_bytes=10)
+    with sessions.borrow(problem(1)) as first:
+        with sessions.borrow(problem(1)) as same:
+            assert same is first
+        sessions.drop(problem(1))
+        assert not is_closed(first)
+        with sessions.borrow(problem(1)) as other:
+            assert other is not first
+        assert not is_closed(first)
+    assert is_closed(first)
+    assert not is_closed(other)
+    sessions.drop(problem(1))
+    assert is_closed(other)

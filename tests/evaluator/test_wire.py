@@ -270,3 +270,12 @@ def test_constructor_arguments_keep_their_types(value: object) -> None:
 def test_a_tensor_is_no_plain_data() -> None:
     with pytest.raises(TypeError, match="object is not plain data"):
         encode_value([1, (object(),)])
+
+
+def test_a_channel_closed_on_this_side_is_closed_for_whoever_looks_at_it() -> None:
+    left, right = socket.socketpair()
+    with right:
+        channel = Channel(left)
+        channel.close()
+        with pytest.raises(ChannelClosed):
+            channel.pending()

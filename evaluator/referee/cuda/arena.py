@@ -15,8 +15,9 @@ from evaluator.referee.arena import published_weights
 from evaluator.referee.checking import Accuracy, Wanted, check_sets, mismatch_of_form
 from evaluator.referee.correctness import judge
 from evaluator.referee.cuda.ahead import compile_ahead
-from evaluator.referee.cuda.candidate import CudaCandidate, CudaOutputs
+from evaluator.referee.cuda.candidate import CudaCandidate, CudaOutputs, started, unreadable
 from evaluator.referee.cuda.monitor import Conditions, Monitor
+from evaluator.referee.cuda.sealed import timed_room
 from evaluator.referee.cuda.session import CudaCheckSet, CudaSession
 from evaluator.referee.cuda.stopwatch import CudaStopwatch
 from evaluator.referee.deadlines import Deadlines
@@ -25,6 +26,9 @@ from evaluator.referee.failure import CandidateFailed
 from evaluator.referee.spawner import Spawner, WorkerPlan
 
 __all__ = ["CudaArena", "CudaBench"]
+
+HELPER_BYTES = 512 << 20
+"""A set of inputs and outputs of a problem that is compiled ahead, at most: each helper has one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +73,7 @@ class CudaArena:
         self._bench = bench
         self._session = session
         self._sets = sets
+        self._first: CudaCheckSet | None = None
         self._watches: list[CudaStopwatch] = []
 
     def build_folder(self) -> Path:
@@ -78,8 +83,8 @@ class CudaArena:
     def prepare(self, build: Path, sources: Sequence[str]) -> None:
         """Compile a Triton program's configurations on several cores at a time."""
         bench = self._bench
-        if self._session.memory.in_turn:
-            # Each helper would need room for a set of inputs.
+        memory = self._session.memory
+        if memory.set_bytes + memory.own_bytes > HELPER_BYTES:
             return
 
         def helper(folder: Path) -> CudaCandidate:
@@ -100,10 +105,19 @@ class CudaArena:
             build=build,
             build_writable=True,
         )
-        return CudaCandidate(self._session, bench.spawner, plan, bench.deadlines)
+        return started(self._session, bench.spawner, plan, bench.deadlines)
+
+    def look(self, process: CudaCandidate, index: int) -> Accuracy:
+        """Check one configuration on the first set, which is drawn once for all of them."""
+        if self._first is None:
+            self._first = self._sets[0]
+        return self._check(process, index, (self._first,))
 
     def check(self, process: CudaCandidate, index: int) -> Accuracy:
         """Check one configuration on every set."""
+        return self._check(process, index, self._sets)
+
+    def _check(self, process: CudaCandidate, index: int, sets: Sequence[CudaCheckSet]) -> Accuracy:
 
         def judge_set(one: CudaCheckSet, accuracy: Accuracy) -> CandidateFailed | None:
             return self._judge(process, index, one, accuracy)
@@ -113,7 +127,7 @@ class CudaArena:
                 return process.load_weights(index)
 
         return check_sets(
-            self._sets,
+            sets,
             judge_set,
             load_weights if self._session.has_state else None,
             process.require_inputs_unchanged,
@@ -129,6 +143,10 @@ class CudaArena:
     def weights(self, *, hidden: bool) -> AbstractContextManager[None]:
         """Let the reference compute with the weights that the candidate has."""
         return published_weights(self._session, hidden=hidden)
+
+    def furnish(self, process: CudaCandidate) -> None:
+        """Give a process its timed room: who waits for memory must not keep others from ending."""
+        process.give_room(timed_room(self._session), self._session.memory.num_timed)
 
     def watch(self, process: CudaCandidate) -> CudaStopwatch:
         """Make a clock; the process moves to the cores of what is timed."""
@@ -164,23 +182,24 @@ class CudaArena:
             if not reference.shown_unchanged(process.check_room, one.number):
                 log = "forward wrote to its inputs: write to a tensor of its own instead."
                 return CandidateFailed(Status.MUTATED_INPUT, "mutated_input", log)
-            failure = self._compare(process, one, outputs, accuracy)
+            failure = self._compare(one, outputs, accuracy)
         if failure is not None:
             return CandidateFailed(failure.status, failure.reason, where + failure.log)
         return None
 
     def _compare(
-        self, process: CudaCandidate, one: CudaCheckSet, outputs: CudaOutputs, accuracy: Accuracy
+        self, one: CudaCheckSet, outputs: CudaOutputs, accuracy: Accuracy
     ) -> CandidateFailed | None:
         opened = self._session.opened
         wanted = Wanted(outputs=opened.outputs, is_tuple=opened.returns_tuple)
-        shown = outputs if outputs.readable else process.ship(None)
         failure = mismatch_of_form(
-            shown.specs, shown.overlapping, is_tuple=shown.is_tuple, wanted=wanted
+            outputs.specs, outputs.overlapping, is_tuple=outputs.is_tuple, wanted=wanted
         )
         if failure is not None:
             return failure
-        deviations = self._session.reference.compare(one.number, shown.exported)
+        if not outputs.readable:
+            return unreadable()
+        deviations = self._session.reference.compare(one.number, outputs.exported)
         for deviation, bound in zip(deviations, one.bounds, strict=True):
             found = judge(deviation, bound)
             if found is not None:

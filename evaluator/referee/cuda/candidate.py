@@ -25,11 +25,12 @@ from evaluator.referee.cuda.session import CudaSession
 from evaluator.referee.deadlines import Deadlines
 from evaluator.referee.failure import CandidateFailed, failure_of_exit, failure_of_reply
 from evaluator.referee.spawner import Spawner, Worker, WorkerPlan
-from evaluator.wire import ChannelClosed, FrameError, ValueSpec
-from problems.errors import EvaluatorError, WorkerDied, WorkerTimeout
+from evaluator.wire import ITEM_BYTES, ChannelClosed, FrameError, ValueSpec
+from problems.errors import EvaluatorError, EvoKernelError, WorkerDied, WorkerTimeout
 
-__all__ = ["CudaCandidate", "CudaOutputs", "Leg"]
+__all__ = ["CudaCandidate", "CudaOutputs", "Leg", "started", "unreadable"]
 
+STARTS, START_PAUSE_S = 15, 2.0
 CHECK_ROOM = "check"
 TIMED_ROOM = "timed"
 _HANDLE_DIGITS = frozenset("0123456789abcdef")
@@ -44,23 +45,32 @@ class CudaOutputs:
         is_tuple: Whether the model returned a tuple.
         exported: Where the reference's process finds each tensor.
         readable: Whether all of them can be found.
+
+    Args:
+        reply: What its process sent.
+        rooms: Those that it was given, by name.
     """
 
-    def __init__(self, reply: object) -> None:
+    def __init__(self, reply: object, rooms: Mapping[str, Room]) -> None:
         try:
             assert isinstance(reply, dict)
             data = reply["outputs"]
             self.specs = [ValueSpec.from_json(item) for item in data]
             self.exported = [
-                {**spec.to_json(), "handle": str(item["handle"])}
+                {**spec.to_json(), **_place(item, rooms)}
                 for spec, item in zip(self.specs, data, strict=True)
             ]
         except (AssertionError, KeyError, TypeError, ValueError, FrameError) as error:
             raise forged(f"the description of the outputs is malformed: {error}") from error
         self.is_tuple = reply.get("tuple") is True
         self.overlapping = [overlaps(spec.shape, list(spec.stride)) for spec in self.specs]
+        # Reading at an odd address would break the context of whoever reads.
         self.readable = all(
-            spec.numel == 0 or _is_handle(item["handle"])
+            spec.numel == 0
+            or (
+                (item["room"] is not None or _is_handle(item["handle"]))
+                and spec.offset % ITEM_BYTES[spec.dtype] == 0
+            )
             for spec, item in zip(self.specs, self.exported, strict=True)
         )
 
@@ -114,7 +124,7 @@ class CudaCandidate:
             # Nothing of the candidate was loaded yet.
             self.end()
             raise WorkerDied(f"a process got no context on the GPU: {failure.log}") from failure
-        except EvaluatorError:
+        except EvoKernelError:
             # The reference's process has no memory left for its room, or has ended.
             self.end()
             raise
@@ -139,6 +149,7 @@ class CudaCandidate:
         if name not in self._rooms:
             room = self._rooms[name] = self._session.reference.room(sets)
             fields = {"room": name, "handle": room.handle, "offset": room.offset}
+            fields["bytes"] = room.num_bytes
             self._ask("attach", self._deadlines.build_s, Status.RUNTIME_ERROR, **fields)
         return self._rooms[name]
 
@@ -181,7 +192,7 @@ class CudaCandidate:
         """Run one call on the set in its room, free memory poisoned before."""
         deadline = self._deadlines.of_calls(1, self._session.alone_ms)
         fields = {"index": index, "numbers": list(numbers)}
-        return CudaOutputs(self._ask("call", deadline, Status.RUNTIME_ERROR, **fields))
+        return self._outputs(self._ask("call", deadline, Status.RUNTIME_ERROR, **fields))
 
     def leg(self, index: int, room: str, numbers: Sequence[Numbers]) -> Leg:
         """Time one call for each set in a room; the process is halted before and after."""
@@ -196,7 +207,7 @@ class CudaCandidate:
         wall_ms = 1000 * (perf_counter() - start)
         self._worker.stop()
         times = _times(reply, len(numbers))
-        calls = [CudaOutputs(item) for item in _calls(reply, len(numbers))]
+        calls = [self._outputs(item) for item in _calls(reply, len(numbers))]
         return Leg(times_ms=times, wall_ms=wall_ms, calls=calls)
 
     def queue(
@@ -232,7 +243,7 @@ class CudaCandidate:
         with self._failing("queue", deadline):
             reply = self._worker.answer("queue", deadline)
         self._require_ok(reply, Status.RUNTIME_ERROR)
-        return [CudaOutputs(item) for item in _calls(reply, self._queued_calls)]
+        return [self._outputs(item) for item in _calls(reply, self._queued_calls)]
 
     @property
     def answered(self) -> bool:
@@ -245,10 +256,10 @@ class CudaCandidate:
         assert self._page is not None, "the process was ended"
         return self._page
 
-    def ship(self, call: int | None) -> CudaOutputs:
-        """Let it copy the outputs of a call of its last leg, or of its last call alone."""
+    def ship(self, call: int) -> CudaOutputs:
+        """Let it copy the outputs of a call of its last leg."""
         deadline = self._deadlines.of_calls(1, self._session.alone_ms)
-        return CudaOutputs(self._ask("ship", deadline, Status.RUNTIME_ERROR, call=call))
+        return self._outputs(self._ask("ship", deadline, Status.RUNTIME_ERROR, call=call))
 
     def census(self, index: int, numbers: Numbers, calls: int) -> dict[str, Any]:
         """Ask for facts about its kernels; believed only as descriptors, never for a verdict."""
@@ -288,6 +299,9 @@ class CudaCandidate:
         rooms, self._rooms = list(self._rooms.values()), {}
         self._session.reference.clear(rooms)
 
+    def _outputs(self, reply: object) -> CudaOutputs:
+        return CudaOutputs(reply, self._rooms)
+
     def _ask(self, op: str, timeout_s: float, status: Status, **fields: object) -> dict[str, Any]:
         self._worker.resume()
         with self._failing(op, timeout_s):
@@ -326,6 +340,39 @@ class CudaCandidate:
                 # After such an error a context computes nothing any more.
                 self._worker.end()
             raise failure
+
+
+def started(
+    session: CudaSession, spawner: Spawner, plan: WorkerPlan, deadlines: Deadlines
+) -> CudaCandidate:
+    """Start a process; wait a while where others have the memory that its context needs.
+
+    Raises:
+        EvaluatorError: It gets none, or the reference's process has ended.
+    """
+    for _ in range(STARTS):
+        try:
+            return CudaCandidate(session, spawner, plan, deadlines)
+        except EvaluatorError:
+            if session.reference.worker.ended:
+                raise
+            time.sleep(START_PAUSE_S)
+    return CudaCandidate(session, spawner, plan, deadlines)
+
+
+def unreadable() -> CandidateFailed:
+    """Return what becomes of outputs that nobody else can read where they lie."""
+    log = (
+        "an output lies in memory that no other process can read, or at no multiple of its element "
+        "size: return tensors of torch's own allocator, or inputs."
+    )
+    return CandidateFailed(Status.RUNTIME_ERROR, "unreadable_output", log)
+
+
+def _place(item: Mapping[str, Any], rooms: Mapping[str, Room]) -> dict[str, object]:
+    """Where a candidate says that a tensor lies; rooms by their numbers."""
+    room = rooms.get(str(item["room"]))
+    return {"handle": str(item["handle"]), "room": None if room is None else room.number}
 
 
 def _is_handle(text: str) -> bool:

@@ -23,7 +23,8 @@ RELATIVE = 0.2
 
 SEALED_MARGIN = 0.05
 SEALED_SLACK_MS = 0.015
-"""What honest sealed legs differ by from events: 15 us a leg, and a twentieth a call."""
+"""What honest sealed legs differ by from events: 15 us a leg, twice that where it has one call
+that finds nothing looked up, and a twentieth a call."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +34,7 @@ class SealBases:
     Attributes:
         leg_ms: A leg of another process than the reference's, from letting it go to its end.
         late_ms: From its end until a piece of memory was copied.
-        flush_ms: Flushing the caches.
+        flush_ms: Flushing the caches, and turning to that, while another process waits.
         copy_ms_per_byte: Writing inputs.
         excess_ms: How much longer a call of the reference takes, sealed in another process, than
             its events say: at the start of a leg the device knows no more where its memory is.
@@ -45,6 +46,10 @@ class SealBases:
     copy_ms_per_byte: float
     excess_ms: float = 0.0
 
+    def writing_ms(self, num_bytes: int) -> float:
+        """Return what writing inputs, and flushing the caches, usually takes."""
+        return self.flush_ms + num_bytes * self.copy_ms_per_byte
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SealedLeg:
@@ -54,11 +59,15 @@ class SealedLeg:
         call_ms: Time of a call, what is beside taken off; more where outputs came late.
         calls: How many calls it had.
         queued: Whether they could be queued; if not, their time holds that of the interpreter too.
+        writing_ms: Time in which their inputs were written, and the caches flushed.
+        written_bytes: Bytes of these inputs.
     """
 
     call_ms: float
     calls: int
     queued: bool
+    writing_ms: float = 0.0
+    written_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,14 +107,17 @@ def shortfall(legs: Sequence[SealedLeg], bases: SealBases, events_ms: float) -> 
     """Return how many times what its events say a candidate's calls take; 1 where they agree.
 
     Args:
-        legs: Sealed legs, at least one; their medians are compared.
+        legs: Sealed legs, at least one. The second shortest counts: what disturbs a leg makes it
+            longer, and a single one may be too short to be true.
         bases: What such legs take beside, and in excess of events.
         events_ms: What its events say of a call.
 
     Returns:
         1, or a larger number where the events say less than they may.
     """
-    slack_ms = SEALED_SLACK_MS / median(leg.calls for leg in legs)
-    call_ms = median(leg.call_ms for leg in legs) - slack_ms - bases.excess_ms
-    ratio = call_ms / events_ms
+    times = sorted(leg.call_ms for leg in legs)
+    # Legs are cut where queueing them takes long: who queues slowly does not get more slack.
+    calls = max(leg.calls for leg in legs)
+    slack_ms = SEALED_SLACK_MS * (1 + 1 / calls) / calls
+    ratio = (times[min(1, len(times) - 1)] - slack_ms - bases.excess_ms) / events_ms
     return ratio if ratio > 1 + SEALED_MARGIN else 1.0

@@ -17,11 +17,11 @@ __all__ = ["CONTEXT_BYTES", "Admission", "CudaPlan", "require_fit"]
 GIB = 1 << 30
 CONTEXT_BYTES = 768 << 20
 """A process's context with torch's and Triton's modules, and the buffer that flushes the cache."""
-TIMED_BYTES = 4 * GIB
+TIMED_BYTES = 3 * GIB // 2
 MAX_TIMED_SETS = 64
 STOCK_SETS = 4
-SHARED_SHARE = 4
-"""A problem whose sets take more than a quarter of the memory has one at a time."""
+SHARED_SHARE = 9
+"""A problem whose sets take more than a ninth of the memory has one at a time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +84,11 @@ class CudaPlan:
         calls = self.num_timed
         rooms = self.set_bytes * (1 if self.in_turn else 1 + calls)
         return rooms + (calls + 2) * self.own_bytes + CONTEXT_BYTES
+
+    @property
+    def waiting_bytes(self) -> int:
+        """What a candidate's process takes until it is its turn, or until it is timed."""
+        return CONTEXT_BYTES + self.set_bytes + (0 if self.in_turn else 2 * self.own_bytes)
 
     @property
     def peak_bytes(self) -> int:

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from statistics import median
 from time import perf_counter
 from typing import Any
 
@@ -25,6 +26,8 @@ __all__ = ["SETTLING_S", "CudaReference", "Numbers", "Released", "Room"]
 SETTLING_S = 0.001
 """Pause of the device before each leg: whoever came right after other work was 1 % slower."""
 
+ROOM_TRIES, ROOM_PAUSE_S = 30, 1.0
+
 Numbers = Sequence[object]
 """The plain numbers among a set's inputs, encoded; None in place of tensors."""
 
@@ -37,11 +40,13 @@ class Room:
         number: Its number in requests.
         handle: What a candidate's process opens it by.
         offset: Where in the allocation it begins, in bytes.
+        num_bytes: Its size.
     """
 
     number: int
     handle: str
     offset: int
+    num_bytes: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,10 +131,21 @@ class CudaReference:
         ]
 
     def room(self, sets: int) -> Room:
-        """Allocate a room for some input sets."""
+        """Allocate a room for some input sets; wait a while where others have the memory."""
         number = next(self._room_numbers)
-        reply = self._ask("room", room=number, sets=sets)
-        return Room(number=number, handle=str(reply["handle"]), offset=int(reply["offset"]))
+        for _ in range(ROOM_TRIES):
+            reply = self._ask("room", room=number, sets=sets, may_fail=True)
+            if reply["handle"] is not None:
+                break
+            time.sleep(ROOM_PAUSE_S)
+        else:
+            reply = self._ask("room", room=number, sets=sets, may_fail=False)
+        return Room(
+            number=number,
+            handle=str(reply["handle"]),
+            offset=int(reply["offset"]),
+            num_bytes=int(reply["bytes"]),
+        )
 
     def clear(self, rooms: Sequence[Room]) -> None:
         """Free rooms whose candidate has ended."""
@@ -177,6 +193,11 @@ class CudaReference:
             reply = self._requests.ask("leg", calls=calls)
             wall_ms = 1000 * (perf_counter() - start)
         return [float(time_ms) for time_ms in reply["times_ms"]], wall_ms
+
+    def idle_ms(self, calls: int) -> float:
+        """Return what events around a call say in which nothing is computed: the median, in ms."""
+        reply = self._ask("idle_leg", calls=calls)
+        return median(float(time_ms) for time_ms in reply["times_ms"])
 
     def copy_ms_per_byte(self) -> float:
         """Return the time that copying a byte on the device takes while nothing else runs."""

@@ -93,6 +93,7 @@ class CudaSession:
         self.constant_weights: tuple[str, ...] = ()
         self.bounds: dict[str, tuple[Bound, ...]] = {}
         self.alone_ms = 0.0
+        self.idle_ms = 0.0
         self.seal_bases: SealBases | None = None
         self.most_sealed_calls: int | None = None
         self.pages = Pages()
@@ -138,7 +139,11 @@ class CudaSession:
         means = [mean for _, mean in found]
         return tuple(
             self._with_voids(
-                first + at, planned, bounds, means[:at] + means[at + 1 :], found[at][0]
+                first + at,
+                planned,
+                bounds[planned.variant],
+                means[:at] + means[at + 1 :],
+                found[at][0],
             )
             for at, planned in enumerate(CHECK_PLAN)
         )
@@ -151,15 +156,18 @@ class CudaSession:
         return CudaCheckSet(plan=planned, number=0, bounds=bounds, voids=(None,) * len(deviations))
 
     def survey(self) -> tuple[CudaCheckSet, ...]:
-        """Draw all check sets in turn, twice: for their bounds, then for their votes."""
-        first = [self._draw_alone(planned) for planned in CHECK_PLAN]
-        self.bounds = self._bounds([deviations for deviations, _ in first])
-        means = [mean for _, mean in first]
+        """Draw all check sets in turn, for their bounds and their votes; the first one twice.
+
+        The votes on a set are about the means of those before it, on the first about the others'.
+        """
+        found: list[tuple[list[Deviation], list[float]]] = []
         checks = []
-        for at, planned in enumerate(CHECK_PLAN):
-            deviations, _ = self._draw_alone(planned)
-            others = means[:at] + means[at + 1 :]
-            checks.append(self._with_voids(0, planned, self.bounds, others, deviations))
+        for planned in CHECK_PLAN:
+            found.append(self._draw_alone(planned))
+            checks.append(self._voted(planned, found[-1][0], [mean for _, mean in found[:-1]]))
+        others = [mean for _, mean in found[1:]]
+        checks[0] = self._voted(CHECK_PLAN[0], self._draw_alone(CHECK_PLAN[0])[0], others)
+        self.bounds = self._bounds([deviations for deviations, _ in found])
         return tuple(checks)
 
     def timed_bounds(self) -> tuple[Bound, ...]:
@@ -195,7 +203,8 @@ class CudaSession:
         return median(times_ms)
 
     def settle(self) -> None:
-        """Measure the reference alone; under the timing gate."""
+        """Measure the reference alone, and what events say of nothing; under the timing gate."""
+        self.idle_ms = self.reference.idle_ms(ALONE_CALLS)
         calls = min(self.memory.num_timed, 2)
         self.mix(calls, None)
         busy_ms = 0.0
@@ -267,24 +276,32 @@ class CudaSession:
         bounds = {}
         for variant in {planned.variant for planned in CHECK_PLAN}:
             pairs = zip(CHECK_PLAN, deviations, strict=True)
-            sets = [one for planned, one in pairs if planned.variant == variant]
-            bounds[variant] = tuple(
-                bound_of(owns, spec.dtype)
-                for spec, owns in zip(self.opened.outputs, zip(*sets, strict=True), strict=True)
-            )
+            bounds[variant] = self._bound([one for plan, one in pairs if plan.variant == variant])
         return bounds
+
+    def _bound(self, sets: list[list[Deviation]]) -> tuple[Bound, ...]:
+        """The bound of each output from the reference's errors on sets of one distribution."""
+        return tuple(
+            bound_of(owns, spec.dtype)
+            for spec, owns in zip(self.opened.outputs, zip(*sets, strict=True), strict=True)
+        )
+
+    def _voted(
+        self, planned: PlannedSet, deviations: list[Deviation], means: list[list[float]]
+    ) -> CudaCheckSet:
+        """The set drawn last into the one place, with what would pass on it."""
+        return self._with_voids(0, planned, self._bound([deviations]), means, deviations)
 
     def _with_voids(
         self,
         number: int,
         planned: PlannedSet,
-        bounds: dict[str, tuple[Bound, ...]],
+        own: tuple[Bound, ...],
         other_means: list[list[float]],
         deviations: list[Deviation],
     ) -> CudaCheckSet:
         """A set with what would pass on it without computing anything."""
-        own = bounds[planned.variant]
-        constants = [list(values) for values in zip(*other_means, strict=True)]
+        constants = [[means[output] for means in other_means] for output in range(len(own))]
         nulls = self.reference.nulls(number, constants, [bound.rms for bound in own])
         voids = tuple(
             "overflow" if known.free > MAX_FREE_SHARE else _passing(found, bound)

@@ -11,7 +11,7 @@ from archives.rates import Rates
 from evaluator.evaluator import EvaluationRequest, Purpose
 from evaluator.gate import Gate
 from evaluator.referee.cuda.arena import CudaArena, CudaBench
-from evaluator.referee.cuda.candidate import CudaCandidate
+from evaluator.referee.cuda.candidate import started
 from evaluator.referee.cuda.device import cores_of, environment_of, fingerprint, gpu_of
 from evaluator.referee.cuda.memory import CONTEXT_BYTES, Admission
 from evaluator.referee.cuda.monitor import open_monitor, summary
@@ -35,13 +35,15 @@ from problems.problem import Problem
 
 __all__ = ["CUDA_VERSION", "CudaStation"]
 
-CUDA_VERSION = "cuda-2"
+CUDA_VERSION = "cuda-3"
 """Changes whenever numbers would: those of two versions are never compared."""
 GIB = 1 << 30
 MAX_IN_FLIGHT = 14
-SESSIONS_SHARE = 0.35
-CANDIDATES_SHARE = 0.45
-HELPERS_SHARE = 0.1
+SESSIONS_SHARE = 0.12
+WAITING_SHARE = 0.18
+HELPERS_SHARE = 0.04
+"""Parts of the memory. The rest is for the one large problem whose turn it is, with its candidate
+and its reference in float64, or for the one candidate that is timed."""
 HOST_BYTES = 8 * GIB
 """Host memory that a candidate's process and its compilers take at most."""
 BUILD_S = 240.0
@@ -88,7 +90,7 @@ class CudaStation:
         )
         total = self._gpu.memory_bytes
         self.in_flight = _in_flight(len(cores.other), memory_bytes())
-        self._admission = Admission(int(CANDIDATES_SHARE * total))
+        self._admission = Admission(int(WAITING_SHARE * total))
         self._graphers: dict[str, Grapher] = {}
         self._sessions = Sessions(self._open_session, int(SESSIONS_SHARE * total))
         self._large = Lock()
@@ -142,7 +144,7 @@ class CudaStation:
         self._graphers[request.problem.key] = grapher
         with (
             self._sessions.borrow(request.problem) as session,
-            self._admission.reserved(session.memory.candidate_bytes),
+            self._admission.reserved(session.memory.waiting_bytes),
         ):
             ratio, winner = self._judge(session, request, findings)
         graph = self._graph(request.problem)
@@ -183,7 +185,7 @@ class CudaStation:
                 problem, graph, bench.spawner, plan, bench.deadlines, self._gpu.memory_bytes
             )
         with session.closing_on_error():
-            trial = CudaCandidate(session, bench.spawner, self._trial_plan, bench.deadlines)
+            trial = started(session, bench.spawner, self._trial_plan, bench.deadlines)
             try:
                 with bench.gate.exclusive():
                     session.settle()

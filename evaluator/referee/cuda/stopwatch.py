@@ -7,7 +7,8 @@ is compared with the reference's output for the same inputs, which were mixed ju
 candidate's copies of them must be what they were.
 
 Covered: replayed, forgotten or reused outputs, inputs written to, work put off until after the
-leg or done beside the events, a cache that is not flushed, a clock that is forged.
+leg or done beside the events, work for several calls done in one, a cache that is not flushed, a
+clock that is forged.
 Not covered: a call that leaves out less than the share of calls that is compared.
 """
 
@@ -16,6 +17,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
+from functools import partial
 from statistics import median
 
 from archives.evaluation import Status
@@ -29,6 +31,7 @@ from evaluator.referee.cuda.timed_outputs import TimedOutputs
 from evaluator.referee.effort import Effort
 from evaluator.referee.failure import CandidateFailed, host_noisy
 from evaluator.referee.halving import halve
+from evaluator.referee.single_calls import held_to_single_calls
 from evaluator.referee.timing import (
     MAX_LEG_MS,
     Block,
@@ -44,8 +47,13 @@ LEAST_MS = 1e-5
 MIN_BLOCKS = 3
 LEAST_LEG_MS = 2.0
 """Events need no long legs, and the wall's noise, 0.1 ms a leg, is spread over 20 calls then."""
+LEAST_KERNEL_MS = 0.0005
+"""No kernel runs in less: those that do nothing take 1 us and more. Calls of a leg whose work was
+all done in one of them take what events say of nothing."""
 FLUSH_MS = 0.1
 """About what flushing takes: it is part of a leg's length, not of the number."""
+SHORT_LEG_MS = 0.002
+"""What the first call of a leg differs by from others, by events."""
 SLOWED_FACTOR = 1.25
 """A reference leg that much slower than the reference alone says nothing about a candidate."""
 HOPELESS_SPEEDUP = 0.7
@@ -105,10 +113,12 @@ class CudaStopwatch:
             monitor.begin()
         self._legs: list[Leg] = []
         self._rests_ms: list[float] = []
+        self._race_numbers: list[Numbers] = []
         self.conditions = Conditions(looks=(), dropped=0)
 
     def race(self, indices: Sequence[int]) -> tuple[int, dict[int, float]]:
         """Halve configurations by short legs until one is left; see `halve`."""
+        self._race_numbers = []
         return halve(indices, self._candidate_call_ms, self._max_calls)
 
     def blocks(self, index: int, latency_ms: float, effort: Effort) -> list[Block]:
@@ -135,8 +145,15 @@ class CudaStopwatch:
             if self._monitor is not None:
                 self.conditions = self._monitor.conditions
             if len(kept) >= MIN_BLOCKS and estimate(kept).width <= effort.max_width:
-                return self._confirmed(index, calls, kept, effort)
+                confirmed = self._confirmed(index, calls, kept, effort)
+                if calls == 1:
+                    return confirmed
+                alone = partial(self._single_calls, index)
+                return held_to_single_calls(confirmed, alone, slack_ms=SHORT_LEG_MS)
         raise host_noisy("the legs of reference or candidate differ too much among themselves")
+
+    def _single_calls(self, index: int, reference_first: bool) -> tuple[float, float]:
+        return self._half(index, 1, reference_first=reference_first)
 
     def _round(self, index: int, calls: int, effort: Effort) -> list[Block]:
         """Time a round of blocks; fewer where they show that there is no hope."""
@@ -213,6 +230,13 @@ class CudaStopwatch:
     ) -> list[Block]:
         """Return the blocks as far as the referee's own clock confirms them."""
         ratio = estimate(blocks)
+        least_ms = self._session.idle_ms + LEAST_KERNEL_MS
+        if ratio.latency_ms < least_ms:
+            log = (
+                f"a call takes {1000 * ratio.latency_ms:.3g} us; one in which a kernel runs takes "
+                f"{1000 * least_ms:.3g} us at least: compute in each call."
+            )
+            raise CandidateFailed(Status.IMPOSSIBLE, "faster_than_a_launch", log)
         bases = self._session.seal_bases
         if bases is None:
             self._require_clocks(index, calls, ratio)
@@ -263,7 +287,10 @@ class CudaStopwatch:
         raise CandidateFailed(Status.TIMING_MISMATCH, "slope", log)
 
     def _candidate_call_ms(self, index: int, calls: int) -> float:
-        leg = self._leg(index, self._session.mix(calls, self._room))
+        """A leg of a race, whose legs meet the same contents: what they return is not looked at."""
+        if calls > len(self._race_numbers):
+            self._race_numbers = self._session.mix(calls, self._room)
+        leg = self._leg(index, self._race_numbers[:calls])
         return max(self._session.per_call_ms(leg.times_ms), LEAST_MS)
 
     def _leg(self, index: int, numbers: Sequence[Numbers]) -> Leg:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from archives.evaluation import Status
 from evaluator.referee.checking import Wanted, mismatch_of_form
 from evaluator.referee.correctness import Deviation, judge
-from evaluator.referee.cuda.candidate import CudaCandidate, CudaOutputs
+from evaluator.referee.cuda.candidate import CudaCandidate, CudaOutputs, unreadable
 from evaluator.referee.cuda.reference import Room
 from evaluator.referee.cuda.session import CudaSession
 from evaluator.referee.failure import CandidateFailed
@@ -56,18 +56,19 @@ class TimedOutputs:
         if not self._session.reference.mixed_unchanged(self._room, calls):
             log = "forward wrote to its inputs: write to a tensor of its own instead."
             raise CandidateFailed(Status.MUTATED_INPUT, "mutated_input", log)
-        failure = None
+        if not outputs.readable:
+            raise unreadable()
         if seen is not None:
             failure = self._mismatch_of_values(seen)
-        elif outputs.readable:
+        else:
             failure = self._mismatch(outputs, call)
-        if failure is None and outputs.readable:
+        if failure is None:
             return
         shipped = self._candidate.ship(call)
         self._candidate.stop()
         later = self._mismatch(shipped, call)
         if later is None:
-            if failure is not None and failure.status is Status.WRONG_VALUE:
+            if failure.status is Status.WRONG_VALUE:
                 log = "an output was not there yet when the clock stopped: compute in forward."
                 raise CandidateFailed(Status.TIMING_MISMATCH, "deferred_work", log)
             return

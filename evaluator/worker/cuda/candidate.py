@@ -21,12 +21,13 @@ from evaluator.worker.cuda.driver import Driver
 from evaluator.worker.cuda.legs import Leg
 from evaluator.worker.cuda.rehearsal import compile_errors, rehearsing
 from evaluator.worker.cuda.rooms import set_bytes
-from evaluator.worker.cuda.shipping import Handles, describe_outputs
+from evaluator.worker.cuda.shipping import Extent, Handles, describe_outputs
 from evaluator.worker.cuda.signals import DeviceSignals
 from evaluator.worker.failures import Failure, describe
 from evaluator.worker.legs import tensors_of
 from evaluator.worker.programs import OpenProgram, Programs, construct, explain, file_of
 from evaluator.worker.serve import Handler
+from evaluator.worker.spread import measure_spread
 from evaluator.worker.tensors import Memory
 
 __all__ = ["CudaCandidateWorker"]
@@ -49,7 +50,7 @@ class CudaCandidateWorker:
         self._leg = Leg(driver)
         self._signals: DeviceSignals | None = None
         self._programs = Programs()
-        self._rooms: dict[str, int] = {}
+        self._rooms: dict[str, Extent] = {}
         self._kept: object = None
         self._handles: Handles = {}
         self.handlers: dict[str, Handler] = {
@@ -73,7 +74,7 @@ class CudaCandidateWorker:
         """Create the context, and map a room of the reference's process."""
         self._driver.start()
         address, _ = self._driver.attach(request["handle"])
-        self._rooms[request["room"]] = address + request["offset"]
+        self._rooms[request["room"]] = address + request["offset"], request["bytes"]
         return {}
 
     def _take_signals(self, request: dict[str, Any]) -> dict[str, Any]:
@@ -109,6 +110,8 @@ class CudaCandidateWorker:
         finally:
             if program.keeper is not None:
                 program.keeper.put_back()
+            # Outputs of a rehearsal are as large as any, and its turn may be far.
+            self._driver.trim()
 
     def _weights(self, request: dict[str, Any]) -> dict[str, Any]:
         return self._programs.load_weights(request, self._memory["state"])
@@ -124,7 +127,7 @@ class CudaCandidateWorker:
         if program.keeper is not None:
             program.keeper.put_back()
         self._kept = outputs
-        described = describe_outputs(self._driver, outputs, self._handles)
+        described = self._describe(outputs)
         program.output_bytes = [output["bytes"] for output in described["outputs"]]
         return described
 
@@ -143,8 +146,7 @@ class CudaCandidateWorker:
     def _run_leg(self, request: dict[str, Any]) -> dict[str, Any]:
         program, arguments = self._arguments_of_leg(request)
         times_ms = self._leg.run(program.model, arguments)
-        outputs = [describe_outputs(self._driver, one, self._handles) for one in self._leg.outputs]
-        return {"times_ms": times_ms, "calls": outputs}
+        return {"times_ms": times_ms, "calls": [self._describe(one) for one in self._leg.outputs]}
 
     def _queue_leg(self, request: dict[str, Any]) -> dict[str, Any]:
         """Queue a sealed leg; the reply is there before the device has begun."""
@@ -159,8 +161,7 @@ class CudaCandidateWorker:
         program, arguments = self._arguments_of_leg(request)
         self._leg.look_up(arguments)
         self._leg.queue(program.model, arguments, self._signals, request["ticket"])
-        outputs = [describe_outputs(self._driver, one, self._handles) for one in self._leg.outputs]
-        return {"calls": outputs}
+        return {"calls": [self._describe(one) for one in self._leg.outputs]}
 
     def _arguments_of_leg(self, request: dict[str, Any]) -> tuple[OpenProgram, list[list[object]]]:
         program = self._programs.of(request)
@@ -173,8 +174,8 @@ class CudaCandidateWorker:
         ]
 
     def _ship(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Copy a kept output to memory of this process's own, row after row."""
-        output = self._kept if request["call"] is None else self._leg.output(request["call"])
+        """Copy the outputs of a call of the last leg, row after row."""
+        output = self._leg.output(request["call"])
         tensors, several = tensors_of(output, self._driver.device.type)
         copies = [
             torch.clone(tensor.detach(), memory_format=torch.contiguous_format)
@@ -182,19 +183,29 @@ class CudaCandidateWorker:
         ]
         self._kept = copies
         self._driver.synchronize()
-        return describe_outputs(self._driver, copies if several else copies[0], self._handles)
+        return self._describe(copies if several else copies[0])
+
+    def _describe(self, returned: object) -> dict[str, Any]:
+        return describe_outputs(self._driver, returned, self._handles, self._rooms)
 
     def _census(self, request: dict[str, Any]) -> dict[str, Any]:
         program = self._programs.of(request)
         arguments = self._inputs(program, "check", 0, request["numbers"])
         folders = [os.environ["EVOKERNEL_BUILD_DIR"], os.environ["TMPDIR"]]
-        return take_census(program.model, arguments, request["calls"], folders)
+        facts = take_census(program.model, arguments, request["calls"], folders)
+
+        def again() -> object:
+            if program.keeper is not None:
+                program.keeper.put_back()
+            return program.model(*arguments)
+
+        return {**facts, "spread": measure_spread(again)}
 
     def _inputs(
         self, program: OpenProgram, room: str, place: int, numbers: Sequence[object]
     ) -> list[object]:
         """Values of one input set: fresh tensors over a place of a room, and plain numbers."""
-        base = self._rooms[room] + place * set_bytes(program.inputs)
+        base = self._rooms[room][0] + place * set_bytes(program.inputs)
         return [
             decode_value(number)
             if spec.dtype.startswith("python:")

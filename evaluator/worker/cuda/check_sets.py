@@ -12,6 +12,7 @@ import torch
 from evaluator.wire import encode_value
 from evaluator.worker.cuda.comparison import Deviation, finite_mean, measure, ties_of
 from evaluator.worker.cuda.driver import Driver
+from evaluator.worker.cuda.patience import patiently
 from evaluator.worker.cuda.sealed import piece_of
 from evaluator.worker.cuda.timed_sets import dense
 from evaluator.worker.opened import OpenedProblem
@@ -73,7 +74,7 @@ class CheckSets:
         opened = self._opened
         one = self._sets[number]
         one.own = tensors_in(opened.forward(one.inputs))
-        widened = opened.in_float64(one.inputs)
+        widened = self._in_float64(one.inputs)
         exact = None if widened is None else tensors_in(widened)
         # Integers are as they are; a model that cannot run in float64 is its own measure.
         one.exact = [
@@ -159,6 +160,20 @@ class CheckSets:
     def clear(self) -> None:
         """Free all sets."""
         self._sets.clear()
+
+    def _in_float64(self, inputs: Sequence[object]) -> object | None:
+        """Call the model in float64; None where it does not run, or never fits.
+
+        Raises:
+            torch.OutOfMemoryError: It does not fit beside what others have now.
+        """
+        try:
+            return patiently(self._driver, lambda: self._opened.in_float64(inputs))
+        except torch.OutOfMemoryError:
+            if self._driver.crowded:
+                raise
+            self._opened.exact_fails = True
+            return None
 
     def _deviation(
         self, one: _CheckSet, output: int, got: torch.Tensor, enough: float = math.inf

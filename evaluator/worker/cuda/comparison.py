@@ -9,9 +9,8 @@ the device.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
 
 import torch
 
@@ -19,11 +18,15 @@ from evaluator.wire import encode_value
 
 __all__ = ["CHUNK", "Deviation", "finite_mean", "measure", "ties_of"]
 
-CHUNK = 1 << 24
-"""Elements that are looked at at a time: widened to float64 they take 128 MB."""
+CHUNK = 1 << 26
+"""Elements that are looked at at a time: the device is done with them later than the interpreter,
+and in float64 they take 512 MB."""
+_SPECIAL_CHUNK = 1 << 22
+"""Elements at a time where some are not finite: they take several arrays in float64."""
 _LARGEST = {torch.float64: math.inf, torch.float16: 65520.0, torch.bfloat16: 3.3961776e38}
 """From where on a magnitude rounds to infinity; float32 has its own largest number."""
 _LARGEST_FLOAT32 = 3.4028236e38
+_NARROW = frozenset({torch.float32, torch.float16, torch.bfloat16})
 
 Tied = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 """Tells for flat positions and the indices found there whether they point at a tied value."""
@@ -72,10 +75,10 @@ def measure(
         return _unequal(got, exact, tied)
     numel = exact.numel()
     if known is not None and numel > CHUNK and math.isfinite(enough):
-        squares = float(_error(got, exact, 0, CHUNK).square().sum())
+        squares = float(_norm(_error(got, exact, 0, CHUNK))) ** 2
         if math.isfinite(squares) and squares > (enough * known.scale) ** 2 * numel:
             return _result(_Sums(squares=squares, counted=numel), known, numel)
-    return _result(_sums(got, exact, own), known, numel)
+    return _result(_sums(got, exact, own, scaled=known is None), known, numel)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -92,27 +95,45 @@ class _Sums:
     wrong: int = 0
     first_wrong: int = 0
 
-    def add(self, values: tuple[float, ...], start: int) -> None:
-        """Take up squares, expected squares, worst, where, and highest of a chunk."""
-        self.squares += values[0]
-        self.expected_squares += values[1]
-        if values[2] > self.worst:
-            self.worst, self.worst_at = values[2], start + int(values[3])
-        self.highest = max(self.highest, values[4])
+    def add(self, figures: Sequence[float], start: int) -> bool:
+        """Take up a chunk's figures; tell whether its largest error is the worst so far."""
+        self.squares += figures[0] ** 2
+        self.expected_squares += figures[2] ** 2
+        self.highest = max(self.highest, figures[3])
+        if figures[1] <= self.worst:
+            return False
+        self.worst, self.worst_at = figures[1], start
+        return True
 
 
-def _sums(got: torch.Tensor, exact: torch.Tensor, own: torch.Tensor) -> _Sums:
+def _sums(got: torch.Tensor, exact: torch.Tensor, own: torch.Tensor, *, scaled: bool) -> _Sums:
+    """Go through all chunks.
+
+    Args:
+        got: The output to judge.
+        exact: The expected output.
+        own: That in its own precision.
+        scaled: Whether the size of what was expected is asked for, too.
+    """
     sums = _Sums()
     spans = list(_spans(exact.numel()))
-    rows = [_figures(_error(got, exact, *span), _wide(exact, *span)) for span in spans]
+    rows = [
+        _figures(_error(got, exact, *span), _chunk(exact, *span) if scaled else None)
+        for span in spans
+    ]
+    worst: tuple[int, int] | None = None
     # One wait for the device; a finite sum of squares means that every element is finite.
-    figures = torch.stack(rows).tolist() if rows else []
-    for (start, count), row in zip(spans, figures, strict=True):
-        if math.isfinite(row[0]):
-            sums.add(tuple(row), start)
-            sums.counted += count
-        else:
-            _add_special(sums, (got, exact, own), start, count)
+    for span, figures in zip(spans, torch.stack(rows).tolist() if rows else [], strict=True):
+        if not math.isfinite(figures[0]):
+            for start in range(span[0], sum(span), _SPECIAL_CHUNK):
+                count = min(_SPECIAL_CHUNK, sum(span) - start)
+                _add_special(sums, (got, exact, own), start, count)
+            continue
+        if sums.add(figures, span[0]):
+            worst = span
+        sums.counted += span[1]
+    if worst is not None and sums.worst_at == worst[0]:
+        sums.worst_at += int(_error(got, exact, *worst).abs().argmax())
     return sums
 
 
@@ -134,7 +155,9 @@ def _add_special(
     judged = rounded.isfinite() & values.isfinite() & ~free
     kept = torch.where(judged, wanted, 0.0)
     error = torch.where(judged, values, 0.0) - kept
-    sums.add(tuple(_figures(error, kept).tolist()), start)
+    at = int(error.abs().argmax())
+    if sums.add(_figures(error, kept).tolist(), start):
+        sums.worst_at += at
     sums.counted += int(judged.sum())
 
 
@@ -196,6 +219,11 @@ def ties_of(exact: torch.Tensor, source: torch.Tensor, dimension: int) -> Tied:
 
 def finite_mean(exact: torch.Tensor) -> float:
     """Return the mean of the finite elements; 0 where there is none or it overflows."""
+    if not exact.numel():
+        return 0.0
+    plain = float(exact.mean(dtype=torch.float64))
+    if math.isfinite(plain):
+        return plain
     total, count = 0.0, 0
     for span in _spans(exact.numel()):
         values = _wide(exact, *span)
@@ -222,15 +250,35 @@ def _wide(tensor: torch.Tensor, start: int, count: int) -> torch.Tensor:
 
 
 def _error(got: torch.Tensor, exact: torch.Tensor, start: int, count: int) -> torch.Tensor:
-    return _wide(got, start, count) - _wide(exact, start, count)
+    """The error of a chunk: in float64, or in float32 where both are no wider.
+
+    A difference of two numbers of 24 bits rounds by 2^-24 of itself at most.
+    """
+    values, wanted = _chunk(got, start, count), _chunk(exact, start, count)
+    if values.dtype in _NARROW and wanted.dtype in _NARROW:
+        values, wanted = values.float(), wanted.float()
+    return torch.sub(values, wanted)
 
 
-def _figures(error: torch.Tensor, wanted: torch.Tensor) -> torch.Tensor:
-    """Squares, expected squares, largest error, where that is, largest expected magnitude."""
-    size = error.abs()
-    at = size.argmax()
-    figures: Any = (error.square().sum(), wanted.square().sum(), size[at], at, wanted.abs().amax())
-    return torch.stack([figure.double() for figure in figures])
+def _figures(error: torch.Tensor, wanted: torch.Tensor | None) -> torch.Tensor:
+    """Norm and largest magnitude of an error, and of what was expected, where that is given."""
+    figures = [_norm(error), _largest(error)]
+    if wanted is not None:
+        figures += [_norm(wanted), _largest(wanted)]
+    else:
+        figures += [torch.zeros_like(figures[0])] * 2
+    return torch.stack(figures)
+
+
+def _norm(values: torch.Tensor) -> torch.Tensor:
+    """The 2-norm, summed in float64."""
+    norm: torch.Tensor = torch.linalg.vector_norm(values, dtype=torch.float64)
+    return norm
+
+
+def _largest(values: torch.Tensor) -> torch.Tensor:
+    largest: torch.Tensor = torch.linalg.vector_norm(values, math.inf, dtype=torch.float64)
+    return largest
 
 
 def _classes(values: torch.Tensor) -> torch.Tensor:

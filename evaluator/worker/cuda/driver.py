@@ -92,6 +92,11 @@ class Driver(Protocol):
         """Give back memory that this process keeps but does not use."""
         ...
 
+    @property
+    def crowded(self) -> bool:
+        """Whether other processes have much of the device's memory."""
+        ...
+
     def register(self, address: int, num_bytes: int) -> int:
         """Let the device reach pages of this process's memory; return their address there."""
         ...
@@ -186,6 +191,13 @@ class GpuDriver:
         """Empty torch's cache; see `Driver.trim`."""
         torch.cuda.empty_cache()
 
+    @property
+    def crowded(self) -> bool:
+        """A quarter of the memory or more is not torch's here; see `Driver.crowded`."""
+        free, total = torch.cuda.mem_get_info(self.device)
+        others = total - free - torch.cuda.memory_reserved(self.device)
+        return others > _CROWDED_SHARE * total
+
     def register(self, address: int, num_bytes: int) -> int:
         """Pin and map pages; see `Driver.register`."""
         code = self._library.cuMemHostRegister_v2(
@@ -230,6 +242,7 @@ class GpuDriver:
         return library
 
 
+_CROWDED_SHARE = 0.25
 _OUT_OF_MEMORY = 2
 _BUFFER_ID = 7
 _MAPPED, _EQUAL = 2, 1

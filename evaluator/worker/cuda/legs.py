@@ -25,7 +25,8 @@ _FLUSH_BYTE = 0x3C
 _PAGE_BYTES = 1 << 16
 _TOGETHER = 128
 _LEAD_IN = 8
-"""Flushes before the first call: the device has turned to this process, and runs, when it comes."""
+"""Flushes before the first call: the device has turned to this process, and is busy, when it is
+launched; else the events of the first call would see the interpreter wake up."""
 
 
 class Leg:
@@ -75,7 +76,6 @@ class Leg:
         keep = outputs.append
         for _ in range(_LEAD_IN):
             flush.fill_(_FLUSH_BYTE)
-        driver.synchronize()
         gc.disable()
         try:
             for values, (start, end) in zip(arguments, events, strict=True):

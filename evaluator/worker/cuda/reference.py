@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
@@ -19,7 +19,8 @@ from evaluator.wire import encode_value, layout
 from evaluator.worker.cuda.check_sets import CheckSets, tensors_in
 from evaluator.worker.cuda.driver import Driver
 from evaluator.worker.cuda.legs import Leg
-from evaluator.worker.cuda.rooms import Room, unchanged
+from evaluator.worker.cuda.patience import patient
+from evaluator.worker.cuda.rooms import Rooms, unchanged
 from evaluator.worker.cuda.sealed import SealedLegs, piece_of
 from evaluator.worker.cuda.shipping import Handles, attached, describe_outputs
 from evaluator.worker.cuda.timed_sets import TimedSets
@@ -30,6 +31,8 @@ from evaluator.worker.state import publish_state
 from evaluator.worker.tensors import Memory
 
 __all__ = ["CudaReferenceWorker"]
+
+T = TypeVar("T")
 
 
 class CudaReferenceWorker:
@@ -48,24 +51,25 @@ class CudaReferenceWorker:
         self._opened: OpenedProblem | None = None
         self._checks: CheckSets | None = None
         self._timed: TimedSets | None = None
-        self._rooms: dict[int, Room] = {}
+        self._rooms = Rooms(driver)
         self._handles: Handles = {}
         self.handlers: dict[str, Handler] = {
             "open": self._open,
             "weights": self._weights,
-            "draw": self._draw,
-            "expect": self._expect,
-            "nulls": self._nulls,
+            "draw": patient(driver, self._draw),
+            "expect": patient(driver, self._expect),
+            "nulls": patient(driver, self._nulls),
             "room": self._room,
             "clear": self._clear,
             "show": self._show,
             "shown": self._shown,
-            "compare": self._compare,
-            "stock": self._stock,
-            "mix": self._mix,
+            "compare": patient(driver, self._compare),
+            "stock": patient(driver, self._stock),
+            "mix": patient(driver, self._mix),
             "mixed": self._mixed,
             "look_up": self._look_up,
             "leg": self._run_leg,
+            "idle_leg": self._idle_leg,
             "copy_rate": self._copy_rate,
             "sealed_leg": self._sealed_leg,
             "release": self._release,
@@ -106,6 +110,9 @@ class CudaReferenceWorker:
         return {}
 
     def _draw(self, request: dict[str, Any]) -> dict[str, Any]:
+        if not self._timed_sets().mixed:
+            # One set has room at a time, be it timed or checked.
+            self._rest({})
         applied = self._check_sets().draw(request["number"], request["seed"], request["variant"])
         return {"applied": applied}
 
@@ -120,16 +127,17 @@ class CudaReferenceWorker:
 
     def _room(self, request: dict[str, Any]) -> dict[str, Any]:
         """Allocate memory for some input sets that a candidate is to be given."""
-        room = Room(self._driver, self._problem().inputs, request["sets"])
-        self._rooms[request["room"]] = room
+        try:
+            room = self._rooms.open(request["room"], self._problem().inputs, request["sets"])
+        except Failure as failure:
+            if failure.status is not Status.OUT_OF_MEMORY or not request["may_fail"]:
+                raise
+            return {"handle": None}
         handle, offset = room.export()
-        return {"handle": handle, "offset": offset}
+        return {"handle": handle, "offset": offset, "bytes": room.extent[1]}
 
     def _clear(self, request: dict[str, Any]) -> dict[str, Any]:
-        for number in request["rooms"]:
-            room = self._rooms.pop(number, None)
-            if room is not None:
-                room.release()
+        self._rooms.close(request["rooms"])
         return {}
 
     def _show(self, request: dict[str, Any]) -> dict[str, Any]:
@@ -147,7 +155,7 @@ class CudaReferenceWorker:
     def _compare(self, request: dict[str, Any]) -> dict[str, Any]:
         """Measure a candidate's outputs on a check set."""
         try:
-            with attached(self._driver, request["outputs"]) as outputs:
+            with attached(self._driver, request["outputs"], self._rooms.extents) as outputs:
                 return {"deviations": self._check_sets().deviations(request["number"], outputs)}
         except Failure as failure:
             return {"deviations": None, "log": failure.log}
@@ -189,9 +197,13 @@ class CudaReferenceWorker:
         times_ms = self._leg.run(opened.model, sets)
         # A candidate describes its outputs before it replies: its wall holds that too.
         described = [
-            describe_outputs(self._driver, one, self._handles) for one in self._leg.outputs
+            describe_outputs(self._driver, one, self._handles, {}) for one in self._leg.outputs
         ]
         return {"times_ms": times_ms, "calls": described}
+
+    def _idle_leg(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Time a leg in which nothing is computed: what events say of that."""
+        return {"times_ms": self._leg.run(lambda: None, [()] * request["calls"])}
 
     def _copy_rate(self, request: dict[str, Any]) -> dict[str, Any]:
         del request
@@ -218,7 +230,7 @@ class CudaReferenceWorker:
                 self._timed_sets().copy_to(self._rooms[request["room"]], calls)
 
         try:
-            with attached(self._driver, request["outputs"]) as outputs:
+            with attached(self._driver, request["outputs"], self._rooms.extents) as outputs:
                 found = self._sealed.release(
                     request["page"],
                     request["ticket"],
@@ -238,7 +250,7 @@ class CudaReferenceWorker:
     def _compare_timed(self, request: dict[str, Any]) -> dict[str, Any]:
         """Measure a candidate's outputs of a timed call against the reference's."""
         try:
-            with attached(self._driver, request["outputs"]) as outputs:
+            with attached(self._driver, request["outputs"], self._rooms.extents) as outputs:
                 return {"deviations": self._deviations_of_timed(request["call"], outputs)}
         except Failure as failure:
             return {"deviations": None, "log": failure.log}
@@ -267,19 +279,20 @@ class CudaReferenceWorker:
         return {}
 
     def _check_sets(self) -> CheckSets:
-        if self._checks is None:
-            raise Failure(Status.RUNTIME_ERROR, "not_open", "no problem is open")
-        return self._checks
+        return _opened(self._checks)
 
     def _timed_sets(self) -> TimedSets:
-        if self._timed is None:
-            raise Failure(Status.RUNTIME_ERROR, "not_open", "no problem is open")
-        return self._timed
+        return _opened(self._timed)
 
     def _problem(self) -> OpenedProblem:
-        if self._opened is None:
-            raise Failure(Status.RUNTIME_ERROR, "not_open", "no problem is open")
-        return self._opened
+        return _opened(self._opened)
+
+
+def _opened(what: T | None) -> T:
+    """Return what there is as soon as a problem is open."""
+    if what is None:
+        raise Failure(Status.RUNTIME_ERROR, "not_open", "no problem is open")
+    return what
 
 
 def _numbers(values: Sequence[object]) -> list[object]:

@@ -2,6 +2,9 @@
 
 A room is one allocation that holds some sets one behind the other. What a candidate is given lies
 in a room that is exported to it alone; what the reference is timed on lies in one like it.
+
+Covered: memory beside a room. The driver puts small allocations of a process side by side into one
+piece and shares the whole piece, so a room is whole pieces, and nothing of before is left in them.
 """
 
 from __future__ import annotations
@@ -15,7 +18,14 @@ from evaluator.wire import ValueSpec, layout
 from evaluator.worker.cuda.comparison import CHUNK
 from evaluator.worker.cuda.driver import Driver
 
-__all__ = ["Room", "set_bytes", "unchanged"]
+__all__ = ["Room", "Rooms", "set_bytes", "unchanged"]
+
+PIECE_BYTES = 2 << 20
+"""What the driver shares at least.
+
+Source: NVIDIA, CUDA Runtime API, cudaIpcGetMemHandle: memory "may be sub-allocated from a larger
+    block", and then "the entire underlying memory block" is shared.
+"""
 
 
 class Room:
@@ -32,7 +42,7 @@ class Room:
         self._driver = driver
         self._inputs = inputs
         self._stride = set_bytes(inputs)
-        size = places * self._stride
+        size = -(-places * self._stride // PIECE_BYTES) * PIECE_BYTES
         self._address = driver.allocate(size)
         # A rehearsal reads it before anything is written there: indices must not be garbage.
         whole = ValueSpec(dtype="uint8", shape=(size,), stride=(1,))
@@ -49,6 +59,11 @@ class Room:
         """Return a handle for another process, and where in its allocation the room begins."""
         base, _ = self._driver.allocation(self._address)
         return self._driver.export(base), self._address - base
+
+    @property
+    def extent(self) -> tuple[int, int]:
+        """Its address, and its bytes."""
+        return self._address, self.places * self._stride
 
     def values(self, place: int) -> list[object]:
         """Return tensors over a place; None for plain numbers."""
@@ -78,6 +93,39 @@ class Room:
     def release(self) -> None:
         """Free the memory."""
         self._driver.release(self._address)
+
+
+class Rooms:
+    """The rooms of candidates, by number.
+
+    Args:
+        driver: The device.
+    """
+
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
+        self._rooms: dict[int, Room] = {}
+
+    def __getitem__(self, number: int) -> Room:
+        """Return an open room."""
+        return self._rooms[number]
+
+    @property
+    def extents(self) -> dict[int, tuple[int, int]]:
+        """Address and bytes of each."""
+        return {number: room.extent for number, room in self._rooms.items()}
+
+    def open(self, number: int, inputs: Sequence[ValueSpec], places: int) -> Room:
+        """Allocate a room; see `Room`."""
+        room = self._rooms[number] = Room(self._driver, inputs, places)
+        return room
+
+    def close(self, numbers: Sequence[int]) -> None:
+        """Free the memory of rooms; a number without one is none."""
+        for number in numbers:
+            room = self._rooms.pop(number, None)
+            if room is not None:
+                room.release()
 
 
 def set_bytes(inputs: Sequence[ValueSpec]) -> int:

@@ -4,35 +4,42 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from archives.evaluation import Status
-from evaluator.wire import ValueSpec
+from evaluator.wire import ITEM_BYTES, ValueSpec
 from evaluator.worker.cuda.driver import Driver
 from evaluator.worker.failures import Failure
 from evaluator.worker.legs import tensors_of
 from evaluator.worker.tensors import dtype_name
 
-__all__ = ["Handles", "attached", "describe_outputs"]
+__all__ = ["Extent", "Handles", "attached", "describe_outputs"]
 
 
 Handles = dict[int, str]
 """Handles of allocations, by their numbers: asking for one takes longer than looking it up."""
 
+Extent = tuple[int, int]
+"""Address and bytes of some memory."""
 
-def describe_outputs(driver: Driver, returned: object, handles: Handles) -> dict[str, Any]:
+
+def describe_outputs(
+    driver: Driver, returned: object, handles: Handles, rooms: Mapping[str, Extent]
+) -> dict[str, Any]:
     """Describe and export what a model returned.
 
     Args:
         driver: The device.
         returned: A tensor, or a tuple or list of tensors.
         handles: Those known; new ones are added.
+        rooms: Memory of another process that this one was given, by name.
 
     Returns:
-        outputs (specs with the byte offset in the allocation, and its handle; "" where the memory
-        is not this process's own) and tuple.
+        tuple, and outputs: specs with the byte offset in an allocation and its handle, or in a room
+        and its name; both are "" where nobody else can read the memory.
 
     Raises:
         Failure: It is something else.
@@ -42,26 +49,33 @@ def describe_outputs(driver: Driver, returned: object, handles: Handles) -> dict
     for tensor in tensors:
         dtype = dtype_name(tensor.dtype)
         assert dtype is not None
-        handle, offset = _export(driver, tensor, handles) if tensor.numel() else ("", 0)
+        place = _place(driver, tensor, handles, rooms) if tensor.numel() else _Place()
         spec = ValueSpec(
-            dtype=dtype, shape=tuple(tensor.shape), stride=tuple(tensor.stride()), offset=offset
+            dtype=dtype,
+            shape=tuple(tensor.shape),
+            stride=tuple(tensor.stride()),
+            offset=place.offset,
         )
-        outputs.append({**spec.to_json(), "handle": handle})
+        outputs.append({**spec.to_json(), "handle": place.handle, "room": place.room})
     return {"outputs": outputs, "tuple": several}
 
 
 @contextmanager
-def attached(driver: Driver, outputs: Sequence[Mapping[str, Any]]) -> Iterator[list[torch.Tensor]]:
+def attached(
+    driver: Driver, outputs: Sequence[Mapping[str, Any]], rooms: Mapping[int, Extent]
+) -> Iterator[list[torch.Tensor]]:
     """Map another process's outputs for the block.
 
     Args:
         driver: The device.
-        outputs: As `describe_outputs` gives them; they may come from a hostile process.
+        outputs: As `describe_outputs` gives them, rooms by their numbers; they may come from a
+            hostile process, but for the numbers.
+        rooms: Memory of this process that the other one was given.
 
     Raises:
         Failure: They cannot be mapped, or leave their allocation.
     """
-    mapped: dict[str, tuple[int, int]] = {}
+    mapped: dict[str, Extent] = {}
     try:
         tensors = []
         for output in outputs:
@@ -69,10 +83,16 @@ def attached(driver: Driver, outputs: Sequence[Mapping[str, Any]]) -> Iterator[l
             if spec.numel == 0:
                 tensors.append(driver.tensor(0, spec))
                 continue
-            handle = str(output["handle"])
-            if handle not in mapped:
-                mapped[handle] = driver.attach(handle)
-            address, size = mapped[handle]
+            if output["room"] is not None:
+                address, size = rooms[output["room"]]
+            else:
+                handle = str(output["handle"])
+                if handle not in mapped:
+                    mapped[handle] = driver.attach(handle)
+                address, size = mapped[handle]
+            if spec.offset % ITEM_BYTES[spec.dtype]:
+                log = "an output lies at no multiple of its element size"
+                raise Failure(Status.RUNTIME_ERROR, "bad_handle", log)
             if spec.offset + spec.num_bytes > size:
                 raise Failure(Status.RUNTIME_ERROR, "bad_handle", "an output leaves its allocation")
             tensors.append(driver.tensor(address + spec.offset, spec))
@@ -83,13 +103,27 @@ def attached(driver: Driver, outputs: Sequence[Mapping[str, Any]]) -> Iterator[l
             driver.detach(address)
 
 
-def _export(driver: Driver, tensor: torch.Tensor, handles: Handles) -> tuple[str, int]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Place:
+    """Where a tensor lies: in an allocation, or in a room."""
+
+    handle: str = ""
+    room: str = ""
+    offset: int = 0
+
+
+def _place(
+    driver: Driver, tensor: torch.Tensor, handles: Handles, rooms: Mapping[str, Extent]
+) -> _Place:
     address = tensor.data_ptr()
+    for name, (start, size) in rooms.items():
+        # An input that is returned as it is lies in memory that cannot be exported again.
+        if start <= address < start + size:
+            return _Place(room=name, offset=address - start)
     try:
         base, number = driver.allocation(address)
         if number not in handles:
             handles[number] = driver.export(base)
-        return handles[number], address - base
+        return _Place(handle=handles[number], offset=address - base)
     except Failure:
-        # An input that is returned as it is lies in the referee's memory.
-        return "", 0
+        return _Place()

@@ -1,0 +1,86 @@
+"""Does a candidate's time hold for calls one at a time?
+
+The inputs of a leg are all there when it begins, so a candidate that finds them can compute all
+calls in one: a product with the same weights, or a launch, for many sets at once costs less than
+for each. Nothing but the caches of one call helps it where a leg is one call.
+
+Covered: work for several calls that is done in one of them. Not covered: savings below what is
+allowed here for the noise of short legs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from statistics import median
+
+from evaluator.referee.timing import Block, Ratio, estimate
+
+__all__ = ["LEAST_CLAIM", "SHORT_LEG_MS", "held_to_single_calls", "num_pairs", "slower_alone"]
+
+LEAST_CLAIM = 1.05
+"""Who claims less gains too little by it to be asked."""
+ROUNDS = 3
+"""Short legs on a busy host scatter: any one round of them that agrees suffices."""
+SHORT_LEG_MS = 0.02
+_MOST_PAIRS, _LEAST_PAIRS = 7, 3
+_TOGETHER_MS = 40.0
+_RELATIVE = 0.15
+"""With `SHORT_LEG_MS`, what honest legs of one call differ by from long ones, whose round trip
+weighs less."""
+
+
+def held_to_single_calls(
+    blocks: list[Block],
+    half: Callable[[bool], tuple[float, float]],
+    *,
+    slack_ms: float = SHORT_LEG_MS,
+) -> list[Block]:
+    """Return a candidate's blocks as far as calls one at a time confirm what they claim.
+
+    Args:
+        blocks: Those of long legs.
+        half: Times a leg of one call of each, the reference first if that is asked for: ms of
+            reference and candidate.
+        slack_ms: What short legs differ by.
+    """
+    ratio = estimate(blocks)
+    if ratio.speedup < LEAST_CLAIM:
+        return blocks
+    factors: list[float] = []
+    while len(factors) < ROUNDS:
+        pairs = [half(bool(number % 2)) for number in range(num_pairs(ratio))]
+        factors.append(slower_alone(ratio, pairs, slack_ms))
+        if factors[-1] == 1.0:
+            return blocks
+    return [block.slower(min(factors)) for block in blocks]
+
+
+def num_pairs(ratio: Ratio) -> int:
+    """Return how many pairs of such legs are worth their time: about 40 ms, from 3 to 7."""
+    pair_ms = ratio.reference_ms + ratio.latency_ms
+    return max(_LEAST_PAIRS, min(_MOST_PAIRS, int(_TOGETHER_MS / pair_ms)))
+
+
+def slower_alone(
+    ratio: Ratio, pairs: Sequence[tuple[float, float]], slack_ms: float = SHORT_LEG_MS
+) -> float:
+    """Return how many times too short long legs make a candidate's calls; 1 where all agree.
+
+    What the reference takes more for a call alone, an honest candidate may take too. Who takes more
+    than that is as fast as it is in legs of one call.
+
+    Args:
+        ratio: What long legs say.
+        pairs: Legs of one call, reference and candidate, in ms, what is beside taken off.
+        slack_ms: What short legs differ by.
+
+    Returns:
+        1, or a larger number where long legs say less than they may.
+    """
+    reference_ms = median(reference for reference, _ in pairs)
+    candidate_ms = median(candidate for _, candidate in pairs)
+    usual_ms = ratio.latency_ms + max(0.0, reference_ms - ratio.reference_ms)
+    allowed_ms = usual_ms + max(_RELATIVE * ratio.latency_ms, slack_ms)
+    if candidate_ms <= allowed_ms:
+        return 1.0
+    return max(1.0, ratio.speedup * candidate_ms / reference_ms)
