@@ -11,6 +11,7 @@ from archives.evaluation import Status
 from problems.problem import Problem, Scale
 
 __all__ = [
+    "FAILS",
     "FOLDER",
     "HONEST",
     "KINDS",
@@ -28,6 +29,8 @@ NO_GAIN = "no gain"
 """The cheat does not bite: it is as fast as what it computes, and right."""
 LIBRARY = "library"
 """It is right and may be fast, but counts as a library call: never a sure speedup."""
+FAILS = "fails"
+"""It gets some failure, and no fitness; which one is a matter of where it was met first."""
 HONEST = "honest"
 """The class of controls: they must pass."""
 KINDS = ("output", "precision", "work", "timing", "evaluator", "memory", "denial")
@@ -42,7 +45,7 @@ class Entry:
         doc: What it does, one line.
         problem: Name of the problem that it is for.
         kind: Its class: one of `KINDS`, or `HONEST`.
-        verdicts: What it may get: (status, reason), `NO_GAIN` or `LIBRARY`.
+        verdicts: What it may get: (status, reason), `NO_GAIN`, `LIBRARY` or `FAILS`.
         source: Its text, with what native ones share put in front.
     """
 
@@ -99,7 +102,7 @@ def _read(path: Path) -> Entry:
 
 
 def _verdict(text: str) -> tuple[Status, str] | str:
-    if text in {NO_GAIN, LIBRARY}:
+    if text in {NO_GAIN, LIBRARY, FAILS}:
         return text
     status, _, reason = text.partition(" ")
     return Status(status), reason

@@ -7,7 +7,7 @@ from archives.evaluation import Evaluation, Status
 from evaluator.evaluator import EvaluationRequest
 from evaluator.referee.referee import Referee
 from evokernel.fast_p import Score, summarise
-from tests.zoo.entries import LIBRARY, NO_GAIN, Entry, problem
+from tests.zoo.entries import FAILS, LIBRARY, NO_GAIN, Entry, problem
 
 __all__ = ["evaluate", "outcome"]
 
@@ -31,6 +31,8 @@ def outcome(verdict: Evaluation) -> set[tuple[Status, str] | str]:
     found: set[tuple[Status, str] | str] = {(verdict.status, verdict.reason)}
     if verdict.status is Status.UNSTABLE:
         found.add(NO_GAIN)
+    elif verdict.status is not Status.OK:
+        found.add(FAILS)
     if verdict.status is Status.OK:
         assert verdict.interval is not None
         if verdict.interval.low < NO_GAIN_BELOW:

@@ -11,4 +11,6 @@ from torch import nn
 
 class ModelNew(nn.Module):
     def forward(self, x):
-        return nn.functional.gelu(x, approximate="tanh")
+        # (1 + tanh(z)) / 2 is sigmoid(2 z): a host without a fast tanh has a fast exponential.
+        z = x * x
+        return z.mul_(0.0713548162726).add_(1.5957691216057308).mul_(x).sigmoid_().mul_(x)

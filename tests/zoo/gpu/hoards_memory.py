@@ -1,0 +1,21 @@
+"""Keeps all memory of the device that is free but some hundred MB, also from the reference.
+
+problem: softmax
+class: denial
+verdict: fails
+"""
+
+import torch
+from torch import nn
+
+
+class ModelNew(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.hoard = []
+
+    def forward(self, x):
+        free, _ = torch.cuda.mem_get_info()
+        if free > 512 << 20:
+            self.hoard.append(torch.empty(free - (256 << 20), dtype=torch.uint8, device=x.device))
+        return torch.softmax(x, dim=1)

@@ -1,0 +1,29 @@
+"""Tries two launches at its first call and keeps the faster one.
+
+problem: softmax
+verdict: OK
+"""
+
+import torch
+import triton
+import triton.language as tl
+from torch import nn
+
+CONFIGS = [triton.Config({}, num_warps=4), triton.Config({}, num_warps=8)]
+
+
+@triton.autotune(configs=CONFIGS, key=["width"])
+@triton.jit
+def softmax_kernel(source, target, width: tl.constexpr):
+    row = tl.program_id(0)
+    at = row * width + tl.arange(0, width)
+    x = tl.load(source + at)
+    e = tl.exp(x - tl.max(x, 0))
+    tl.store(target + at, e / tl.sum(e, 0))
+
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        out = torch.empty_like(x)
+        softmax_kernel[(len(x),)](x, out, x.shape[1])
+        return out
