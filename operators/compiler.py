@@ -10,17 +10,21 @@ import numpy as np
 
 from archives.candidate import Candidate
 from archives.configuration import Configuration, Space, read_configuration, read_space
+from operators.founding import REPEATS
 from operators.lifting.kernels import Unliftable
 from operators.lifting.program import write_lifted
 from operators.operator import OperatorContext, Parent, Proposal
 from operators.settings import CONFIGURATIONS, Setting
-from problems.lifted import Lifted
+from problems.lifted import OPTION_SETS, Lifted
 from problems.problem import Problem
 
-__all__ = ["COMPILER", "Compiler"]
+__all__ = ["COMPILER", "LIFTED_SETS", "Compiler"]
 
 Point = dict[str, bool | int | float | str]
 _TRIES = 20
+
+LIFTED_SETS = Setting(name="option_sets", default=len(OPTION_SETS), least=1, most=len(OPTION_SETS))
+"""Option sets that Inductor compiles a reference under, the cheap ones first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,11 +38,15 @@ class Compiler:
     name: str = "compiler"
     num_parents: tuple[int, int] = (0, 0)
     from_failures: bool = False
-    settings: tuple[Setting, ...] = (CONFIGURATIONS,)
+    settings: tuple[Setting, ...] = (CONFIGURATIONS, LIFTED_SETS, REPEATS)
 
     def applies(self, context: OperatorContext) -> bool:
         """Tell whether Inductor wrote anything for this problem."""
         return any(lifted.code for lifted in context.lifted)
+
+    def num_programs(self, context: OperatorContext) -> int:
+        """Return how many distinct programs were lifted; see `operators.founding`."""
+        return len(_programs(context)[0])
 
     async def propose(
         self, parents: Sequence[Parent], context: OperatorContext, rng: np.random.Generator
@@ -52,22 +60,16 @@ class Compiler:
             rng: Chooses among known programs, and the points.
 
         Returns:
-            The program. Reasons: "nothing_lifted" where Inductor wrote nothing; otherwise why
+            The program. Reasons: "nothing_lifted" where Inductor wrote nothing;
+            "lifts_exhausted" where all is known and nothing is to be repeated; otherwise why
             its text could not be turned into a program, such as "several_graphs".
         """
-        sources: dict[str, tuple[str, str]] = {}
-        reason, detail = "nothing_lifted", "Inductor wrote nothing for this problem"
-        for lifted in context.lifted:
-            source, why, line = _written(context.problem, lifted)
-            if source:
-                # Sets of options often come to the same program.
-                program = Candidate.of(context.problem.key, source).program_id
-                sources.setdefault(program, (source, lifted.options))
-            else:
-                reason, detail = why, f"{lifted.options}: {line}"
+        sources, reason, detail = _programs(context)
         if not sources:
             return Proposal(source=None, reason=reason, note=detail)
         fresh = [program for program in sources if program not in context.known]
+        if not fresh and not REPEATS.of(context.settings):
+            return Proposal(source=None, reason="lifts_exhausted")
         program = fresh[0] if fresh else list(sources)[int(rng.integers(len(sources)))]
         source, options = sources[program]
         first = [dict(read_configuration(source))] if fresh else []
@@ -79,6 +81,21 @@ class Compiler:
 
 
 COMPILER = Compiler()
+
+
+def _programs(context: OperatorContext) -> tuple[dict[str, tuple[str, str]], str, str]:
+    """(text, option set) of each program by its id; reason and detail of the last failure."""
+    sources: dict[str, tuple[str, str]] = {}
+    reason, detail = "nothing_lifted", "Inductor wrote nothing for this problem"
+    for lifted in context.lifted:
+        source, why, line = _written(context.problem, lifted)
+        if source:
+            # Sets of options often come to the same program.
+            program = Candidate.of(context.problem.key, source).program_id
+            sources.setdefault(program, (source, lifted.options))
+        else:
+            reason, detail = why, f"{lifted.options}: {line}"
+    return sources, reason, detail
 
 
 @lru_cache(maxsize=512)

@@ -10,6 +10,7 @@ that draw nothing.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -89,6 +90,27 @@ class Lattice:
             index = _index(values, configuration[name])
             if index is None:
                 return None
+            indices.append(index)
+        return tuple(indices)
+
+    def nearest(self, configuration: Configuration, start: Configuration) -> tuple[int, ...]:
+        """Return the point that is most like a configuration of a similar space.
+
+        A number that is no choice here becomes the choice of the nearest logarithm; any other
+        value, that of the start.
+
+        Args:
+            configuration: Has the parameters of this space.
+            start: A point of this space.
+        """
+        indices = []
+        for name, values in zip(self.names, self.choices, strict=True):
+            index = _index(values, configuration[name])
+            if index is None:
+                index = _nearest(values, configuration[name])
+            if index is None:
+                index = _index(values, start[name])
+            assert index is not None, "the start lies in the space"
             indices.append(index)
         return tuple(indices)
 
@@ -210,6 +232,18 @@ def cx_uniform(
     for axis in np.flatnonzero(rng.random(len(first)) < 0.5).tolist():
         first[axis], second[axis] = second[axis], first[axis]
     return first, second
+
+
+def _nearest(values: Sequence[_Value], value: _Value) -> int | None:
+    """Position of the positive number of the same type that is nearest; None: there is none."""
+    if isinstance(value, bool | str) or value <= 0:
+        return None
+    distances = {
+        index: abs(math.log(choice) - math.log(value))
+        for index, choice in enumerate(values)
+        if not isinstance(choice, bool | str) and type(choice) is type(value) and choice > 0
+    }
+    return min(distances, key=distances.__getitem__, default=None)
 
 
 def _distinct(values: Sequence[_Value]) -> tuple[_Value, ...]:

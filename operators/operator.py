@@ -13,6 +13,7 @@ from archives.candidate import Candidate
 from archives.configuration import Configuration
 from archives.evaluation import ConfigurationResult, Evaluation
 from operators.llm.consult import Briefing, Consult
+from operators.relatives import Relative
 from problems.graph import OperatorGraph
 from problems.lifted import Lifted
 from problems.problem import Problem
@@ -53,6 +54,8 @@ class OperatorContext:
         lifted: What Inductor wrote for the reference, by set of options; empty where the run does
             not use it.
         known: Ids of all candidates and programs already proposed for this problem.
+        relatives: What was best for other problems of the family: bests before second bests, of
+            each the nearest problem first; from finished generations only.
         settings: The operator's own settings from the configuration.
         consult: Asks a language model; None where there is none to ask.
         brief: Tells what the search knows besides these parents; None where nobody does.
@@ -68,6 +71,7 @@ class OperatorContext:
     seeds: Sequence[tuple[str, str]] = ()
     lifted: Sequence[Lifted] = ()
     known: Set[str] = frozenset()
+    relatives: Sequence[Relative] = ()
     settings: Mapping[str, object] = field(default_factory=dict)
     consult: Consult | None = None
     brief: Callable[[Sequence[Parent]], Briefing] | None = None

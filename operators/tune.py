@@ -1,13 +1,21 @@
 """The operator "tune": new points of a program's declared parameter space.
 
 It proposes a batch; the evaluator checks the points, races them and returns the winner. What was
-tried before comes with the parent: timed points feed selection and differential evolution, failed
-ones are never proposed again, and a choice that only ever failed is left for last.
+tried before comes with the parent. A batch holds, in this order:
+
+1. what was best for related programs, where it was not tried yet (`relatives`);
+2. once enough was tried, what a surrogate of it thinks most likely to be among the best
+   (`surrogate`), of all points or of a pool around the fastest ones;
+3. a share of points that are drawn as before there is a surrogate: steps, mutation,
+   differential evolution and random points.
+
+What was tried is never proposed again, and a choice that only ever failed is left for last.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -18,20 +26,37 @@ from archives.configuration import (
     read_space,
     with_configuration,
 )
-from archives.evaluation import ConfigurationResult, Status
-from operators.genetics import Individual, Lattice, make_toolbox, population
+from archives.evaluation import ConfigurationResult
+from operators.genetics import Lattice
 from operators.operator import OperatorContext, Parent, Proposal
-from operators.settings import CONFIGURATIONS
+from operators.relatives import TRANSFER, Relative, points_of_relatives
+from operators.settings import CONFIGURATIONS, Setting
+from operators.surrogate import Surrogate
+from operators.variation import (
+    ENUMERABLE,
+    Point,
+    Variation,
+    doomed_choices,
+    nearby,
+    unseen_points,
+)
 
-__all__ = ["TUNE", "Tune", "propose_points"]
+__all__ = ["SURROGATE", "TUNE", "Tune", "propose_points"]
+
+SURROGATE = Setting(name="surrogate", default=1, least=0, most=1)
+"""Whether points are ranked by what was learned from those that were tried: 1 or 0."""
 
 _TRIES_PER_POINT = 24
-_ENUMERABLE = 4096
-"""Spaces up to this many points are listed when random variation finds nothing new."""
-
-_STRATEGIES = ("step", "mutate", "differ", "sample")
-_SHARES = (0.4, 0.2, 0.3, 0.1)
-"""Shares of neighbourhood steps, mutation, differential evolution and random points."""
+_DRAWN = 512
+_SAMPLED = 1024
+"""Points of the pool that are varied, and random ones, in a space that cannot be listed."""
+_ORIGINS = 3
+"""The fastest points whose neighbours join the pool."""
+_PARTS = (0.25, 0.25, 0.5)
+"""Shares of a batch that lie near the fastest point, that are drawn without asking the surrogate,
+and that are the most promising of all."""
+_OF_RELATIVES = 2
+"""Points of relatives in one batch, at most half of it; of odd ones, half is rounded at random."""
 
 
 class Tune:
@@ -40,7 +65,7 @@ class Tune:
     name = "tune"
     num_parents = (1, 1)
     from_failures = False
-    settings = (CONFIGURATIONS,)
+    settings = (CONFIGURATIONS, SURROGATE, TRANSFER)
 
     def applies(self, context: OperatorContext) -> bool:
         """Return True: whether there is a space is the parent's matter."""
@@ -68,8 +93,15 @@ class Tune:
                 latency_ms=parent.evaluation.latency_ms,
             ),
         )
-        count = CONFIGURATIONS.of(context.settings)
-        points = propose_points(space, tried, start, count, rng)
+        points = propose_points(
+            space,
+            tried,
+            start,
+            CONFIGURATIONS.of(context.settings),
+            rng,
+            relatives=context.relatives if TRANSFER.of(context.settings) else (),
+            learns=bool(SURROGATE.of(context.settings)),
+        )
         if not points:
             return Proposal(source=None, reason="space_exhausted")
         return Proposal(
@@ -88,6 +120,9 @@ def propose_points(
     start: Configuration,
     count: int,
     rng: np.random.Generator,
+    *,
+    relatives: Sequence[Relative] = (),
+    learns: bool = True,
 ) -> tuple[Configuration, ...]:
     """Return up to `count` distinct points that were never tried.
 
@@ -97,97 +132,102 @@ def propose_points(
         start: The point to vary; must lie in the space.
         count: Points wanted, at least 1.
         rng: Random stream.
+        relatives: What was best elsewhere, bests before second bests.
+        learns: Whether a surrogate is asked.
 
     Returns:
         The points; fewer than `count`, or none, where the space is nearly exhausted.
     """
     lattice = Lattice.of(space)
-    seen = {point for r in tried if (point := lattice.encode(r.configuration)) is not None}
-    doomed = _doomed(lattice, tried)
-    vary = _Variation(lattice, tried, start, rng)
-    chosen: list[tuple[int, ...]] = []
-    for _ in range(_TRIES_PER_POINT * count):
-        point = vary.draw()
-        if point in seen or any(pair in doomed for pair in enumerate(point)):
-            continue
-        seen.add(point)
-        chosen.append(point)
-        if len(chosen) == count:
-            break
-    else:
-        rest = _unseen(lattice, seen, count, rng)
-        rest.sort(key=lambda point: any(pair in doomed for pair in enumerate(point)))
-        chosen += rest[: count - len(chosen)]
-    return tuple(lattice.decode(point) for point in chosen)
+    origin = lattice.encode(start)
+    assert origin is not None, "the start lies in the space"
+    batch = _Batch.of(lattice, tried, count)
+    if relatives:
+        offered = points_of_relatives(lattice, relatives, start, len(relatives))
+        half = (count + int(rng.integers(2))) // 2
+        batch.take(offered, min(_OF_RELATIVES, half))
+    variation = Variation(lattice, tried, origin, rng)
+    surrogate = Surrogate.fit(lattice, tried, rng) if learns else None
+    if surrogate is not None:
+        near, explored, _ = rng.multinomial(batch.missing, _PARTS).tolist()
+        beside = batch.sound(nearby(lattice, variation.best(1)[0]))
+        batch.take(_ranked(surrogate, beside), near)
+        pool = batch.sound(_pool(lattice, variation, batch, rng))
+        batch.take(_ranked(surrogate, pool), batch.missing - explored)
+    draws = (variation.draw() for _ in range(_TRIES_PER_POINT * count))
+    batch.take(draws, batch.missing)
+    if batch.missing:
+        rest = unseen_points(lattice, batch.seen, 8 * count, rng)
+        sound = set(batch.sound(rest))
+        rest.sort(key=lambda point: point not in sound)
+        batch.chosen += rest[: batch.missing]
+    return tuple(lattice.decode(point) for point in batch.chosen)
 
 
-class _Variation:
-    """Draws points near what is known to be good."""
+@dataclass(slots=True, kw_only=True)
+class _Batch:
+    """The points of a proposal.
 
-    def __init__(
-        self,
-        lattice: Lattice,
-        tried: Sequence[ConfigurationResult],
-        start: Configuration,
-        rng: np.random.Generator,
-    ) -> None:
-        origin = lattice.encode(start)
-        assert origin is not None, "the start lies in the space"
-        self._start = Individual(origin)
-        self._timed = population(lattice, tried)
-        self._toolbox = make_toolbox(lattice, rng)
-        self._rng = rng
+    Attributes:
+        count: How many are wanted.
+        seen: Points that were tried or are chosen.
+        doomed: (parameter, choice) pairs to be avoided.
+        chosen: The points so far.
+    """
 
-    def draw(self) -> tuple[int, ...]:
-        """Return one point; it may have been tried."""
-        strategy = _STRATEGIES[self._rng.choice(len(_STRATEGIES), p=_SHARES)]
-        if strategy == "sample":
-            return tuple(self._toolbox.sample())
-        child = Individual(self._origin())
-        if strategy == "differ" and len(self._timed) >= 3:
-            best = self._toolbox.select(self._timed, 1)[0]
-            first, second = self._rng.choice(len(self._timed), size=2, replace=False)
-            self._toolbox.differ(child, [best, self._timed[first], self._timed[second]])
-        elif strategy == "mutate":
-            self._toolbox.mutate(child)
-        else:
-            self._toolbox.step(child)
-        return tuple(child)
+    count: int
+    seen: set[Point]
+    doomed: frozenset[tuple[int, int]]
+    chosen: list[Point]
 
-    def _origin(self) -> Individual:
-        """The parent's point mostly, else one of the three fastest."""
-        if not self._timed or self._rng.random() < 0.6:
-            return self._start
-        best = self._toolbox.select(self._timed, 3)
-        return Individual(best[int(self._rng.integers(len(best)))])
+    @classmethod
+    def of(cls, lattice: Lattice, tried: Sequence[ConfigurationResult], count: int) -> _Batch:
+        seen = {point for r in tried if (point := lattice.encode(r.configuration)) is not None}
+        doomed = frozenset(doomed_choices(lattice, tried))
+        return cls(count=count, seen=seen, doomed=doomed, chosen=[])
 
+    @property
+    def missing(self) -> int:
+        return self.count - len(self.chosen)
 
-def _doomed(lattice: Lattice, tried: Sequence[ConfigurationResult]) -> set[tuple[int, int]]:
-    """(parameter, choice) pairs that failed three times and never worked."""
-    failures: dict[tuple[int, int], int] = {}
-    worked: set[tuple[int, int]] = set()
-    for result in tried:
-        point = lattice.encode(result.configuration)
-        if point is None:
-            continue
-        for pair in enumerate(point):
-            if result.status is Status.OK:
-                worked.add(pair)
-            else:
-                failures[pair] = failures.get(pair, 0) + 1
-    return {pair for pair, count in failures.items() if count >= 3 and pair not in worked}
+    def sound(self, points: Iterable[Point]) -> list[Point]:
+        """Leave out what was tried and what would fail."""
+        return [point for point in points if self._is_sound(point)]
+
+    def take(self, points: Iterable[Point], count: int) -> None:
+        """Choose the first sound ones, at most so many."""
+        if count <= 0:
+            return
+        for point in points:
+            if self._is_sound(point):
+                self.seen.add(point)
+                self.chosen.append(point)
+                count -= 1
+                if count == 0:
+                    return
+
+    def _is_sound(self, point: Point) -> bool:
+        return point not in self.seen and not any(pair in self.doomed for pair in enumerate(point))
 
 
-def _unseen(
-    lattice: Lattice, seen: set[tuple[int, ...]], count: int, rng: np.random.Generator
-) -> list[tuple[int, ...]]:
-    """Distinct points outside `seen` in random order: all of a small space, some of a large one."""
-    if lattice.num_points <= _ENUMERABLE:
-        points = [lattice.point(n) for n in rng.permutation(lattice.num_points).tolist()]
-    else:
-        sizes = lattice.sizes
-        points = [tuple(int(rng.integers(size)) for size in sizes) for _ in range(8 * count)]
-    return [point for point in dict.fromkeys(points) if point not in seen]
+def _pool(
+    lattice: Lattice, variation: Variation, batch: _Batch, rng: np.random.Generator
+) -> list[Point]:
+    """What the surrogate ranks: all that was not tried, or some of it in a large space."""
+    pool = unseen_points(lattice, batch.seen, _SAMPLED, rng)
+    if lattice.num_points > ENUMERABLE:
+        for point in variation.best(_ORIGINS):
+            pool += nearby(lattice, point)
+        pool += [variation.draw() for _ in range(_DRAWN)]
+    return list(dict.fromkeys(pool))
+
+
+def _ranked(surrogate: Surrogate, pool: Sequence[Point]) -> list[Point]:
+    """The pool, the most promising first; of equal ones, those that came first."""
+    if not pool:
+        return []
+    means = surrogate.score(np.array(pool, dtype=np.int64))
+    return [pool[index] for index in np.argsort(-means, kind="stable").tolist()]
 
 
 def _note(start: Configuration, points: Sequence[Configuration]) -> str:

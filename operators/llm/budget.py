@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from operators.llm.sections import BYTES_PER_TOKEN, Cut, Section, rendered_size, size_of
+from operators.llm.sections import BYTES_PER_TOKEN, Cut, Section, size_of
 
 __all__ = ["cut_to", "size_of_section"]
 
@@ -23,7 +23,9 @@ def cut_to(sections: Sequence[Section], budget_bytes: float) -> tuple[Section, .
         budget_bytes: Bytes that they may have in all.
     """
     kept: list[Section | None] = [_within_own_budget(section) for section in sections]
-    over = sum(size_of_section(section) for section in kept if section) - budget_bytes
+    over = sum([size_of_section(section) for section in kept if section]) - budget_bytes
+    if over <= 0:
+        return tuple(section for section in kept if section is not None)
     order = sorted(range(len(kept)), key=lambda index: sections[index].cut)
     for index in order:
         section = kept[index]
@@ -38,7 +40,7 @@ def cut_to(sections: Sequence[Section], budget_bytes: float) -> tuple[Section, .
 
 def size_of_section(section: Section) -> int:
     """Return the bytes that a section takes in a rendered prompt."""
-    return rendered_size((section,)) + 1
+    return section.size + 1
 
 
 def _within_own_budget(section: Section) -> Section | None:

@@ -20,6 +20,7 @@ from operators.llm.failures import outcome_of, retry_after_s, sentence_of
 from operators.llm.keys import Keys, is_secret_name
 from operators.llm.lean import name_model, unlogged, unpriced
 from operators.llm.loading import load_litellm
+from operators.llm.own_server import own_client
 from operators.llm.prices import Prices
 from problems.errors import ConfigError
 
@@ -138,6 +139,7 @@ class LitellmClient:
         self._api_base = api_base
         self._now_s = now_s
         self._litellm: ModuleType | None = None
+        self._own: Any = None
         self._named: set[str] = set()
 
     async def start(self) -> None:
@@ -148,6 +150,9 @@ class LitellmClient:
         """Close the connections that are kept, of every client in this process."""
         if self._litellm is None:
             return
+        if self._own is not None:
+            await self._own.close()
+            self._own = None
         await self._litellm.close_litellm_async_clients()
         before = asyncio.all_tasks()
         # A closed client must not be found again; dropping one starts a task that ends it.
@@ -206,10 +211,17 @@ class LitellmClient:
             request |= unpriced(question.model, request["messages"])
         if self._api_base is not None:
             request["api_base"] = self._api_base
-            if question.model.startswith("openai/") and "OPENAI_API_KEY" not in os.environ:
+            if question.model.startswith("openai/"):
                 # The client of this protocol wants some key; a server without keys ignores it.
-                request["api_key"] = "none"
+                request["api_key"] = os.environ.get("OPENAI_API_KEY", "none")
+                request["client"] = self._client_for(self._api_base, request["api_key"])
         return request
+
+    def _client_for(self, api_base: str, api_key: str) -> Any:  # noqa: ANN401 # openai's
+        """The client for a server of one's own, made once; None: litellm makes one."""
+        if self._own is None:
+            self._own = own_client(api_base, api_key)
+        return self._own
 
     def _response(self, question: Question, answer: Any) -> Response:  # noqa: ANN401 # untyped
         """Read an answer, as far as it can be read."""

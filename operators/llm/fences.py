@@ -89,7 +89,9 @@ class Fences:
 
     def _block(self, first: int, last: int) -> Block:
         indent = len(self._marks[first][1])
-        inside = [_outdented(line, indent) for line in self._lines[first + 1 : last]]
+        inside = self._lines[first + 1 : last]
+        if indent:
+            inside = [_outdented(line, indent) for line in inside]
         text = "\n".join(inside).rstrip()
         return Block(
             text=text + "\n" if text else "",
@@ -138,7 +140,7 @@ def without_thoughts(text: str) -> str:
 
 def _outdented(line: str, most: int) -> str:
     """A line without its indentation, or as much of it as its fence has."""
-    return line[min(most, len(line) - len(line.lstrip())) :] if most else line
+    return line[min(most, len(line) - len(line.lstrip())) :]
 
 
 def _closes(mark: re.Match[str], opening: re.Match[str]) -> bool:

@@ -178,7 +178,7 @@ def _one(parents: Sequence[Parent], briefing: Briefing) -> tuple[Section, ...]:
 
 def _several(parents: Sequence[Parent], briefing: Briefing) -> tuple[Section, ...]:
     """Parents from slow to fast; 1 is the fastest."""
-    ordered = sorted(parents, key=lambda parent: parent.evaluation.speedup or 0.0)
+    ordered = sorted(parents, key=lambda parent: parent.evaluation.objective_speedup or 0.0)
     sections: list[Section] = []
     for rank, parent in zip(range(len(ordered), 0, -1), ordered, strict=True):
         cut = Cut.NEVER if rank <= _UNCUT_PARENTS else Cut.PARENT

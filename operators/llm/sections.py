@@ -25,6 +25,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
+from functools import cached_property
 
 __all__ = [
     "BYTES_PER_TOKEN",
@@ -67,7 +68,7 @@ class Cut(IntEnum):
     NEVER = 7
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)  # no slots: its text is kept, many prompts share a section
 class Section:
     """One section; how it is cut is no part of its text, and of no comparison.
 
@@ -97,6 +98,25 @@ class Section:
         assert "\n" not in self.title, f"the title {self.title!r} has two lines"
         assert self.prose == self.prose.strip("\n"), "prose begins and ends with no line break"
 
+    @cached_property
+    def text(self) -> str:
+        """How it reads in a prompt, lone surrogates as they are; ends with a line break."""
+        parts = [f"## {self.title}\n"]
+        if self.prose:
+            prose = self.prose
+            if "## " in prose or "```" in prose:
+                prose = _MARK.sub(r"\\\1\2", prose)
+            parts.append(f"\n{prose}\n")
+        if self.data is not None:
+            fence = _fence(self.data)
+            parts.append(f"\n{fence}{self.language}\n{self.data}\n{fence}\n")
+        return "".join(parts)
+
+    @cached_property
+    def size(self) -> int:
+        """Bytes that it takes in a prompt; a lone surrogate and what stands for it have three."""
+        return size_of(self.text)
+
 
 def inline(text: str, most: int = 160) -> str:
     """Return somebody else's text as a part of one line of prose.
@@ -112,14 +132,14 @@ def inline(text: str, most: int = 160) -> str:
 
 def render(sections: Sequence[Section]) -> str:
     """Return the text of some sections; each lone surrogate in it becomes U+FFFD."""
-    text = "\n".join(_rendered(section) for section in sections)
+    text = "\n".join([section.text for section in sections])
     return text if text.isascii() else _SURROGATE.sub("\ufffd", text)
 
 
 def rendered_size(sections: Sequence[Section]) -> int:
     """Return the bytes of what `render` returns, without the text itself."""
     between = max(0, len(sections) - 1)
-    return between + sum(_rendered_size(section) for section in sections)
+    return between + sum([section.size for section in sections])
 
 
 def parse(text: str) -> tuple[Section, ...]:
@@ -147,32 +167,6 @@ def tokens_in(text: str) -> int:
 def size_of(text: str) -> int:
     """Return the bytes of a text."""
     return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
-
-
-def _rendered(section: Section) -> str:
-    parts = [f"## {section.title}\n"]
-    if section.prose:
-        prose = section.prose
-        if "## " in prose or "```" in prose:
-            prose = _MARK.sub(r"\\\1\2", prose)
-        parts.append(f"\n{prose}\n")
-    if section.data is not None:
-        fence = _fence(section.data)
-        parts.append(f"\n{fence}{section.language}\n{section.data}\n{fence}\n")
-    return "".join(parts)
-
-
-def _rendered_size(section: Section) -> int:
-    """The bytes of `_rendered`; a lone surrogate and what stands for it have three each."""
-    size = len("## \n") + size_of(section.title)
-    if section.prose:
-        size += len("\n\n") + size_of(section.prose)
-        if "## " in section.prose or "```" in section.prose:
-            size += len(_MARK.findall(section.prose))
-    if section.data is not None:
-        fences = 2 * len(_fence(section.data))
-        size += len("\n\n\n\n") + fences + len(section.language) + size_of(section.data)
-    return size
 
 
 def _fence(data: str) -> str:

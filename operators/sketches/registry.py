@@ -1,4 +1,4 @@
-"""Every sketch, in the order in which they are tried."""
+"""Every sketch; which of those that fit comes next is drawn at random."""
 
 from __future__ import annotations
 

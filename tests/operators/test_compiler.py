@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import numpy as np
 
@@ -58,3 +59,15 @@ def test_why_there_is_no_program() -> None:
     strange = Lifted(options="default", code="while True: pass\n", kernels={})
     assert _propose(_context(strange)).reason == "unknown_module"
     assert _propose(_context()).reason == "nothing_lifted"
+
+
+def test_a_known_program_is_left_alone_where_none_is_to_be_repeated() -> None:
+    first = _propose(_context(lifted_text(_NAME)))
+    assert first.source is not None
+    program = Candidate.of(problem_of(_NAME).key, first.source).program_id
+    once = replace(
+        _context(_FAILED, lifted_text(_NAME), known=frozenset({program})), settings={"repeats": 0}
+    )
+    assert COMPILER.num_programs(once) == 1
+    proposal = _propose(once)
+    assert (proposal.source, proposal.reason) == (None, "lifts_exhausted")

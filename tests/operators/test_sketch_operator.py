@@ -9,6 +9,7 @@ import pytest
 from archives.candidate import Candidate
 from archives.configuration import read_configuration, read_space
 from operators.operator import OperatorContext, Proposal
+from operators.relatives import Relative
 from operators.sketch import SketchOperator
 from operators.sketches.cpp.sweeps import SHIFTED_SWEEP, SWEEP
 from problems.graph import OperatorGraph
@@ -90,6 +91,17 @@ def test_known_programs_are_proposed_again_with_other_points(context: OperatorCo
     assert proposal.configurations
 
 
+def test_known_programs_are_left_alone_where_none_is_to_be_repeated(
+    context: OperatorContext,
+) -> None:
+    once = replace(context, settings={"repeats": 0})
+    both = {propose(once, seed).source for seed in range(8)}
+    assert OPERATOR.num_programs(once) == len(both) == 2
+    known = frozenset(program_id(source) for source in both if source is not None)
+    proposal = propose(replace(once, known=known))
+    assert (proposal.source, proposal.reason) == (None, "sketches_exhausted")
+
+
 def test_what_no_sketch_covers_is_a_reason(context: OperatorContext) -> None:
     empty = OperatorGraph(inputs=(), parameters={}, buffers={}, nodes=(), outputs=("node0",))
     proposal = propose(replace(context, graph=empty))
@@ -103,3 +115,20 @@ def test_it_applies_where_there_is_a_graph_and_a_sketch_for_the_device(
     assert OPERATOR.applies(context)
     assert not OPERATOR.applies(replace(context, graph=None))
     assert not OPERATOR.applies(replace(context, device="cuda"))
+
+
+def test_what_was_best_for_relatives_follows_the_default(context: OperatorContext) -> None:
+    source = propose(context).source
+    assert source is not None
+    default, space = read_configuration(source), read_space(source)
+    others = [
+        {**default, name: value}
+        for name, values in space.items()
+        for value in values
+        if value != default[name]
+    ][:3]
+    relatives = [Relative(problem="1/40 LayerNorm", configuration=one) for one in others]
+    related = replace(context, relatives=relatives)
+    assert list(propose(related).configurations[:3]) == [default, *others[:2]]
+    off = replace(related, settings={"transfer": 0})
+    assert propose(off) == propose(context)

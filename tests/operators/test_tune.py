@@ -11,6 +11,7 @@ from archives.candidate import Candidate
 from archives.configuration import Configuration, Space, read_configuration, read_space
 from archives.evaluation import ConfigurationResult, Evaluation, Interval, Rung, Status
 from operators.operator import OperatorContext, Parent, Proposal
+from operators.relatives import Relative
 from operators.tune import TUNE, propose_points
 from problems.problem import Problem, Scale
 
@@ -53,8 +54,10 @@ def parent(source: str = PROGRAM, tried: Sequence[ConfigurationResult] = ()) -> 
     )
 
 
-def tune(parent: Parent, seed: int = 0, **settings: object) -> Proposal:
-    context = OperatorContext(problem=PROBLEM, graph=None, settings=settings)
+def tune(
+    parent: Parent, seed: int = 0, relatives: Sequence[Relative] = (), **settings: object
+) -> Proposal:
+    context = OperatorContext(problem=PROBLEM, graph=None, relatives=relatives, settings=settings)
     return asyncio.run(TUNE.propose([parent], context, np.random.default_rng(seed)))
 
 
@@ -173,3 +176,78 @@ def test_tuning_finds_a_good_point_sooner_than_chance() -> None:
     guided = np.mean([search(seed, guided=True) for seed in range(20)])
     blind = np.mean([search(seed, guided=False) for seed in range(20)])
     assert guided < 0.5 * blind
+
+
+def test_learning_finds_a_good_point_sooner_where_parameters_interact() -> None:
+    """On a ridge across 2,592 points, of which some fail; 48 are tried."""
+    space: Space = {
+        "TILE": [16, 32, 64, 128, 256, 512],
+        "WARPS": [1, 2, 4, 8],
+        "DEPTH": [1, 2, 3, 4, 5, 6],
+        "MODE": ["a", "b", "c"],
+        "PLACE": ["x", "y"],
+        "WAVES": [0, 1, 2],
+    }
+
+    def outcome(point: Configuration) -> ConfigurationResult:
+        tile, warps, depth = int(point["TILE"]), int(point["WARPS"]), int(point["DEPTH"])
+        if tile * depth > 1024:
+            return result(point, None, Status.OUT_OF_MEMORY)
+        ridge = abs(np.log2(tile / warps) - 5) + abs(depth - (2 if point["MODE"] == "b" else 5)) / 2
+        extra = 2 * (point["MODE"] == "a") + (point["PLACE"] == "x") + 0.3 * int(point["WAVES"])
+        return result(point, float(1 + ridge + extra))
+
+    def search(seed: int, *, learns: bool) -> float:
+        rng = np.random.default_rng(seed)
+        drawn = [{n: v[int(rng.integers(len(v)))] for n, v in space.items()} for _ in range(8)]
+        tried = [outcome(point) for point in drawn]
+        while len(tried) < 48:
+            timed = [one for one in tried if one.latency_ms is not None]
+            best = min(timed, key=lambda one: one.latency_ms or np.inf).configuration
+            points = propose_points(space, tried, best, 4, rng, learns=learns)
+            tried += [outcome(point) for point in points]
+        return min(one.latency_ms or np.inf for one in tried)
+
+    learned = np.mean([search(seed, learns=True) for seed in range(24)])
+    plain = np.mean([search(seed, learns=False) for seed in range(24)])
+    assert learned - 1 < 0.7 * (plain - 1)
+
+
+RELATIVES = [
+    Relative(problem="1/20 LeakyReLU", configuration={"BLOCK": 512, "ONLINE": True}),
+    Relative(problem="1/21 Sigmoid", configuration={"BLOCK": 256, "ONLINE": True}),
+    Relative(problem="1/22 Tanh", configuration={"BLOCK": 64, "ONLINE": True}),
+    Relative(problem="1/88 Gelu", configuration={"BLOCK": 64, "OTHER": 1}),
+]
+
+
+def test_what_was_best_for_relatives_comes_first_and_is_at_most_half_of_a_batch() -> None:
+    proposal = tune(parent(), relatives=RELATIVES)
+    assert proposal.configurations[:2] == tuple(one.configuration for one in RELATIVES[:2])
+    assert len(proposal.configurations) == 4
+    single = {
+        tune(parent(), seed, RELATIVES, configurations=1).configurations[0]["BLOCK"]
+        for seed in range(8)
+    }
+    assert 512 in single
+    assert len(single) > 1, "the only point of a batch is not always that of a relative"
+
+
+def test_what_was_best_for_relatives_is_not_tried_twice() -> None:
+    tried = [result(RELATIVES[0].configuration, 3.0), result(RELATIVES[1].configuration, 2.0)]
+    proposal = tune(parent(tried=tried), relatives=RELATIVES)
+    assert proposal.configurations[0] == RELATIVES[2].configuration
+
+
+def test_transfer_and_learning_can_be_turned_off() -> None:
+    alone = tune(parent(), seed=3)
+    assert tune(parent(), seed=3, relatives=RELATIVES, transfer=0) == alone
+    known = [
+        result({"BLOCK": block, "ONLINE": online}, float(block))
+        for block in (64, 128, 256, 512)
+        for online in (False, True)
+    ]
+    large = PROGRAM.replace("[64, 128, 256, 512]", str([64, 128, 256, 512, *range(1000, 1400)]))
+    plain = [tune(parent(large, known), seed, surrogate=0).configurations for seed in range(5)]
+    learned = [tune(parent(large, known), seed).configurations for seed in range(5)]
+    assert plain != learned

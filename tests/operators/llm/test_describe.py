@@ -54,6 +54,10 @@ def test_numbers_say_where_a_parent_stands() -> None:
     text = describe_numbers(evaluation, GPU)
     assert "One call takes 6.04 ms, the reference 12.1 ms: 2x as fast (99 % interval" in text
     assert "That is 50% of what the device allows." in text
+    assert "no less accurate" not in text
+    text = describe_numbers(replace(evaluation, matched_speedup=3.0))
+    assert "2x as fast (99 % interval" in text
+    assert "3x as fast as the fastest setting of PyTorch that is no less accurate" in text
     assert "1 kernel launch a call; 99% of the time in its own kernels; reuse in cache" in text
     assert "vectors of 512 bits" in text
 

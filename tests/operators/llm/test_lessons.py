@@ -18,6 +18,7 @@ OF_THE_PROBLEM = {
     "nursery.py",
     "rates_worker.py",
     "compat_worker.py",
+    "sanitizer_worker.py",
 }
 """Files whose failures are those of the problem or the machine."""
 RAISERS = {"CandidateFailed": 1, "Failure": 1, "_finding": 0}
