@@ -28,6 +28,7 @@ __all__ = [
     "settings_for",
     "speedup_over",
     "speedup_over_best",
+    "strictest_ratio",
     "with_settings",
 ]
 
@@ -201,8 +202,8 @@ def matched_speedup(
     """Return the speedup against the fastest eager setting that is no less accurate.
 
     The speedup over torch's defaults was measured side by side; the baseline adds how the other
-    setting compares with those. Where no setting is as accurate as the candidate, the most
-    accurate one stands. A setting whose error is not known counts as accurate enough.
+    setting compares with those. Where no setting is as accurate as the candidate, the fastest
+    of the most accurate ones stands. A setting whose error is not known counts as accurate enough.
 
     Args:
         speedup: Measured against eager at torch's defaults.
@@ -222,9 +223,25 @@ def matched_speedup(
     accurate = [s for s in eager if _is_as_accurate(s, error)]
     if not accurate:
         least = min(s.error for s in eager if s.error is not None)
-        accurate = [s for s in eager if s.error == least]
+        accurate = [s for s in eager if s.error is not None and s.error <= _SAME_ERROR * least]
     fastest_ms = min(s.latency_ms for s in accurate if s.latency_ms is not None)
     return speedup * fastest_ms / default.latency_ms
+
+
+def strictest_ratio(settings: Sequence[Setting]) -> float | None:
+    """Return the largest ratio of matched to standard speedup that a candidate can have.
+
+    That is the ratio for one as accurate as the most accurate eager setting.
+
+    Args:
+        settings: What torch reached on the problem.
+
+    Returns:
+        None where eager at torch's defaults was not measured.
+    """
+    timed = [s for s in settings if s.setting in EAGER and s.latency_ms is not None]
+    least = min((s.error for s in timed if s.error is not None), default=None)
+    return matched_speedup(1.0, least, settings)
 
 
 def speedup_over(setting: str, speedup: float, settings: Sequence[Setting]) -> float | None:

@@ -15,6 +15,7 @@ import time
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence, Set
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from archives.attempt import Attempt, AttemptState, Slot
 from archives.candidate import Candidate
@@ -26,15 +27,16 @@ from evokernel.budget import Budget
 from evokernel.choosing import Choice, Wants, choose
 from evokernel.config import RunConfig
 from evokernel.consulting import Consulting, SlotConsult
+from evokernel.founding import founding
+from evokernel.kin import Kin
 from evokernel.knowledge import Knowledge
-from evokernel.population import SEED
+from evokernel.population import SEED, is_final
+from evokernel.recent import RecentPrograms
 from evokernel.search import Draft, ProblemSearch, at_point
 from evokernel.tasks import cancel_all
 from operators.operator import Operator, OperatorContext, Parent, Proposal
 
 __all__ = ["Breeder"]
-
-_TEXTS_KEPT = 512
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,11 +65,12 @@ class Breeder:
         store: For the texts of parents.
         budget: Nobody is asked again once it is spent.
         families: The run's searches by family of their problems, for what is learned from kin.
+        kin: What is known of related problems; None: nothing is taken over from them.
         consulting: Asks language models; None: there is none to ask.
         rates: What the device was measured to reach when the run began, as the store says: a
             resumed run asks a model as it did before. None: not known.
         clock: Seconds, for the cost of proposing.
-        texts: Programs made or read lately, by id.
+        texts: Programs made or read lately.
     """
 
     operators: Mapping[str, Operator]
@@ -76,10 +79,11 @@ class Breeder:
     store: Store
     budget: Budget
     families: Mapping[str, Sequence[ProblemSearch]] = field(default_factory=dict)
+    kin: Kin | None = None
     consulting: Consulting | None = None
     rates: Rates | None = None
     clock: Callable[[], float] = time.monotonic
-    texts: dict[str, Candidate] = field(default_factory=dict)
+    texts: RecentPrograms = field(default_factory=RecentPrograms)
 
     async def drafts(
         self, search: ProblemSearch, generation: int, arrivals: Sequence[tuple[str, str]]
@@ -103,12 +107,19 @@ class Breeder:
             rates=self.rates,
         )
         brood = Brood.plan(search, generation, arrivals, self.config.search, knowledge)
+        if self.kin is not None:
+            brood.relatives = self.kin.relatives(search, generation)
+        if generation == 0 and self.config.search.founding:
+            nest = brood.nests[0]
+            slot = brood.slot(nest, nest.first)
+            context_of = partial(self._context, brood, nest, slot)
+            brood.found(founding(self.operators, context_of))
         if self.consulting and self.consulting.was_asked(search.problem.key, generation):
             # What a sitting with a larger budget asked for is asked for again in its replay.
             search.population.ensemble.reinstate()
         if search.recorded:
             yield [search.recorded[slot] for slot in sorted(search.recorded)]
-        asks = [*self._seeds(brood), *self._round(brood)]
+        asks = [*_seeds(brood), *self._round(brood)]
         while asks:
             asks.sort(key=lambda ask: brood.order(ask.slot))
             drafts = await self._in_turn(brood, [ask for ask in asks if not ask.choice.model])
@@ -118,38 +129,47 @@ class Breeder:
                 async for batch in waiting:
                     drafts += batch
                     yield _unrecorded(search, batch)
-            self._count(brood, asks, drafts)
+            _count(brood, asks, drafts)
             asks = [] if self.budget.exhausted(0.0) else self._round(brood)
-
-    def _seeds(self, brood: Brood) -> list[_Ask]:
-        """Ask for the reference and the kernels that waited."""
-        return [
-            _Ask(slot=brood.slot(nest, index), choice=Choice(operator=SEED), nest=nest)
-            for nest in brood.nests
-            for index in range(nest.num_seeds)
-        ]
 
     def _round(self, brood: Brood) -> list[_Ask]:
         """Choose whom to ask for the children that are still wanted."""
         asks = []
         tired = brood.tired_models()
         for nest in brood.nests:
+            able: Mapping[str, Wants] = {}
             for index in nest.next_round():
                 slot = brood.slot(nest, index)
-                choice = self._choose(brood, nest, slot, tired)
+                able = able or self._able(brood, nest, slot)
+                choice = self._choose(brood, nest, slot, able, tired)
                 if choice is None:
                     nest.is_done = True
                 else:
                     asks.append(_Ask(slot=slot, choice=choice, nest=nest))
         return asks
 
-    def _choose(self, brood: Brood, nest: Nest, slot: Slot, tired: Set[str]) -> Choice | None:
-        """Choose operator and parents.
+    def _choose(
+        self,
+        brood: Brood,
+        nest: Nest,
+        slot: Slot,
+        able: Mapping[str, Wants],
+        tired: Set[str],
+    ) -> Choice | None:
+        """Choose operator and parents."""
+        founder = nest.founder(slot.index)
+        if founder:
+            return Choice(operator=founder)
+        search = brood.search
+        able = nest.able(able)
+        return choose(search.population, slot, able, search.streams.choice(slot), tired)
+
+    def _able(self, brood: Brood, nest: Nest, slot: Slot) -> Mapping[str, Wants]:
+        """What each operator that applies needs; the same for all slots of a nest in a round.
 
         Nobody has parents in generation 0, nor among independent tries.
         """
-        search = brood.search
-        inherits = slot.generation > 0 and search.population.evolves
+        inherits = slot.generation > 0 and brood.search.population.evolves
         able = {}
         for name, operator in self.operators.items():
             least, most = operator.num_parents
@@ -163,7 +183,7 @@ class Breeder:
                     from_failures=operator.from_failures,
                     consults=not alone,
                 )
-        return choose(search.population, slot, able, search.streams.choice(slot), tired)
+        return able
 
     def _applies(self, brood: Brood, nest: Nest, slot: Slot, name: str) -> tuple[bool, bool]:
         """Whether an operator applies by itself, and whether it does where a model can be asked."""
@@ -229,7 +249,7 @@ class Breeder:
         )
         candidate = _candidate(search.problem.key, proposal)
         if candidate is not None:
-            self._kept(candidate)
+            self.texts.keep(candidate)  # What is new today is a parent tomorrow.
             if consult is None:
                 ask.nest.known.add(candidate)
         if row is not None:
@@ -249,35 +269,17 @@ class Breeder:
         )
         return Draft(attempt=attempt, candidate=candidate, configurations=proposal.configurations)
 
-    def _count(self, brood: Brood, asks: Sequence[_Ask], drafts: Sequence[Draft]) -> None:
-        """Take note of a finished round, in the order of its questions."""
-        found = {draft.attempt.slot: draft for draft in drafts}
-        for ask in asks:
-            draft = found[ask.slot]
-            brood.attempts.append(draft.attempt)
-            if ask.choice.operator == SEED:
-                continue
-            ask.nest.count(is_born=draft.candidate is not None, asked_model=bool(ask.choice.model))
-            if draft.candidate is not None and ask.choice.model:
-                ask.nest.known.add(draft.candidate)
-
     def _parent(self, search: ProblemSearch, slot: Slot, candidate_id: str) -> Parent:
         candidate = self.texts.get(candidate_id)
         if candidate is None:
-            candidate = self._kept(self.store.candidate(candidate_id, search.problem.key))
+            candidate = self.store.candidate(candidate_id, search.problem.key)
+            self.texts.keep(candidate)
         return Parent(
             slot=slot,
             candidate=candidate,
             evaluation=search.register.evaluation(candidate_id),
             tried=search.register.tried(candidate.program_id),
         )
-
-    def _kept(self, candidate: Candidate) -> Candidate:
-        """Remember a program: what is new today is a parent tomorrow."""
-        if len(self.texts) >= _TEXTS_KEPT:
-            self.texts.clear()
-        self.texts[candidate.id] = candidate
-        return candidate
 
     def _context(self, brood: Brood, nest: Nest, slot: Slot, operator: str) -> OperatorContext:
         return OperatorContext(
@@ -291,8 +293,33 @@ class Breeder:
             seeds=nest.seeds,
             lifted=brood.search.lifted,
             known=nest.known,
+            relatives=brood.relatives,
             settings=self.config.operators.settings.get(operator, {}),
         )
+
+
+def _seeds(brood: Brood) -> list[_Ask]:
+    """Ask for the reference and the kernels that waited."""
+    return [
+        _Ask(slot=brood.slot(nest, index), choice=Choice(operator=SEED), nest=nest)
+        for nest in brood.nests
+        for index in range(nest.num_seeds)
+    ]
+
+
+def _count(brood: Brood, asks: Sequence[_Ask], drafts: Sequence[Draft]) -> None:
+    """Take note of a finished round, in the order of its questions."""
+    found = {draft.attempt.slot: draft for draft in drafts}
+    for ask in asks:
+        draft = found[ask.slot]
+        brood.attempts.append(draft.attempt)
+        if ask.choice.operator == SEED:
+            continue
+        if draft.candidate is None and not ask.choice.model:
+            ask.nest.leave_out(ask.choice.operator, is_final=is_final(draft.attempt))
+        ask.nest.count(is_born=draft.candidate is not None, asked_model=bool(ask.choice.model))
+        if draft.candidate is not None and ask.choice.model:
+            ask.nest.known.add(draft.candidate)
 
 
 def _unrecorded(search: ProblemSearch, drafts: Sequence[Draft]) -> list[Draft]:

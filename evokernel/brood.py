@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 from archives.attempt import Attempt, Slot
+from evokernel.choosing import Wants
 from evokernel.config import SearchConfig
 from evokernel.ensemble import failed_models
 from evokernel.knowledge import Knowledge
 from evokernel.population import SEED
 from evokernel.register import KnownIds
 from evokernel.search import ProblemSearch
+from operators.relatives import Relative
 
 __all__ = ["Brood", "Nest"]
 
@@ -31,6 +33,9 @@ class Nest:
         wanted: Children to be proposed, seeds not counted.
         tries: Slots for them, where no model fails.
         known: Ids that were proposed before; grows with each child.
+        founders: Names of the operators that bring the first children.
+        idle: Names of operators that brought nothing here, in this generation.
+        spent: Those of them that have nothing more at all.
         asked: Slots used so far, those of seeds not counted.
         born: Children proposed so far.
         missed: Slots in which a model brought no child.
@@ -44,6 +49,9 @@ class Nest:
     wanted: int
     tries: int
     known: KnownIds
+    founders: list[str] = field(default_factory=list)
+    idle: set[str] = field(default_factory=set)
+    spent: set[str] = field(default_factory=set)
     asked: int = 0
     born: int = 0
     missed: int = 0
@@ -57,6 +65,28 @@ class Nest:
                 return
             self.asked += 1
             yield self.first + self.asked - 1
+
+    def founder(self, index: int) -> str:
+        """Return the operator whose program a slot is for; "" where that is to be chosen."""
+        place = index - self.first
+        return self.founders[place] if place < len(self.founders) else ""
+
+    def able(self, operators: Mapping[str, Wants]) -> Mapping[str, Wants]:
+        """Return whom to ask next: those that brought nothing only where there is nobody else."""
+        left = {name: wants for name, wants in operators.items() if name not in self.spent}
+        return {name: left[name] for name in left if name not in self.idle} or left
+
+    def leave_out(self, operator: str, *, is_final: bool) -> None:
+        """Take note of an operator that needs no model and brought nothing.
+
+        Args:
+            operator: Its name.
+            is_final: Whether it has nothing more at all; somebody else gets its slot's try.
+        """
+        self.idle.add(operator)
+        if is_final and operator not in self.spent:
+            self.spent.add(operator)
+            self.tries += 1
 
     def count(self, *, is_born: bool, asked_model: bool) -> None:
         """Take note of what came of a slot."""
@@ -75,6 +105,8 @@ class Brood:
         settled: Ids of all finished generations: what an operator that waits for a model may
             see, whatever its siblings bring meanwhile.
         knowledge: What models are told of the search.
+        relatives: What was best for other problems of the family: bests before second bests, of
+            each the nearest problem first.
         attempts: Those of finished rounds.
     """
 
@@ -83,6 +115,7 @@ class Brood:
     nests: Sequence[Nest]
     settled: KnownIds
     knowledge: Knowledge
+    relatives: Sequence[Relative] = ()
     attempts: list[Attempt] = field(default_factory=list)
 
     @classmethod
@@ -116,6 +149,18 @@ class Brood:
             settled=search.register.known_ids(),
             knowledge=knowledge,
         )
+
+    def found(self, operators: Sequence[str]) -> None:
+        """Let operators bring the first children, beside those that are wanted anyway.
+
+        Args:
+            operators: The operator of each child; islands take turns.
+        """
+        for number, operator in enumerate(operators):
+            nest = self.nests[number % len(self.nests)]
+            nest.founders.append(operator)
+            nest.wanted += 1
+            nest.tries += 1
 
     def slot(self, nest: Nest, index: int) -> Slot:
         """Return a place of this generation."""

@@ -13,7 +13,7 @@ import numpy as np
 from archives.attempt import Slot
 from evokernel.island import ROLES, Island
 from evokernel.population import Population
-from evokernel.shares import shares
+from evokernel.shares import draw, shares
 
 __all__ = ["Choice", "Wants", "choose"]
 
@@ -85,7 +85,7 @@ def choose(
     role = island.role if population.evolves else ROLES[0]
     credit = population.credits_per_s if population.evolves else {}
     odds = shares(able, credit, population.config.operators.floor, role.emphasis)
-    name = str(rng.choice(list(odds), p=list(odds.values())))
+    name = draw(odds, rng)
     greed = role.greed if population.evolves else 0.0
     parents = _parents(island, able[name], rng, greed)
     model = population.ensemble.choose(models, rng) if able[name].consults else ""

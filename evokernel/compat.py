@@ -17,7 +17,13 @@ from problems.problem import Problem
 if TYPE_CHECKING:
     from evaluator.referee.referee import Referee
 
-__all__ = ["Judged", "fast_p_by_kernelbench", "judge_best", "judge_by_kernelbench"]
+__all__ = [
+    "Judged",
+    "fast_p_by_kernelbench",
+    "judge_best",
+    "judge_by_kernelbench",
+    "telling_by_kernelbench",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +95,15 @@ def fast_p_by_kernelbench(judged: Sequence[Judged]) -> dict[float, float | None]
         p: sum(speedup > p for speedup in speedups) / len(speedups) if speedups else None
         for p in THRESHOLDS
     }
+
+
+def telling_by_kernelbench(judged: Sequence[Judged]) -> list[Judged]:
+    """Leave out the problems of which KernelBench's tolerance says nothing.
+
+    Something passes there that computes nothing, such as zeros. The referee's own bound follows the
+    outputs and judges them like any other problem.
+    """
+    return [one for one in judged if not one.verdict.proves_nothing]
 
 
 def _verdict(referee: Referee, problem: Problem, source: str) -> KernelBenchVerdict:

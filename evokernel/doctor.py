@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from evaluator.referee.device import installed_version
+from evokernel.sanitizing import NAME, installed_tool
 from problems.errors import EvaluatorError
 
 __all__ = ["Finding", "examine", "isolation_of_a_worker"]
@@ -68,6 +69,7 @@ def examine(isolation: Callable[[], str]) -> list[Finding]:
         _memory(),
         *_isolation(isolation),
         _gpu(),
+        _sanitizer(),
     ]
 
 
@@ -126,6 +128,18 @@ def _program(name: str, advice: str, *, needed: bool = False) -> Finding:
         return Finding(name=name, status="ok", found=path)
     status = "missing" if needed else "note"
     return Finding(name=name, status=status, found="not on the PATH", advice=advice)
+
+
+def _sanitizer() -> Finding:
+    path = installed_tool()
+    if path is not None:
+        return Finding(name="sanitizer", status="ok", found=str(path))
+    return Finding(
+        name="sanitizer",
+        status="note",
+        found=f"{NAME} is not installed",
+        advice="only 'verify --sanitize' on a GPU needs it; it comes with CUDA's toolkit",
+    )
 
 
 def _cores() -> Finding:

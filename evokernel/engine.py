@@ -7,7 +7,6 @@ decides whose turn it is and when to stop.
 from __future__ import annotations
 
 import asyncio
-import heapq
 import logging
 import math
 import time
@@ -25,8 +24,10 @@ from evokernel.budget import Budget
 from evokernel.config import RunConfig
 from evokernel.consulting import Consulting
 from evokernel.heap import settled_heap
+from evokernel.heirlooms import read_heirlooms
 from evokernel.judging import Judge
-from evokernel.lifts import LIFTING_OPERATOR, lifted_code
+from evokernel.kin import Kin, transfers, who_is_due
+from evokernel.lifts import LIFTING_OPERATOR, lift_once, option_sets
 from evokernel.linting import lint_once
 from evokernel.matching import ChooseBaseline, Matching
 from evokernel.monitor import Monitor, ProblemView
@@ -34,10 +35,12 @@ from evokernel.origins import located, origin_of
 from evokernel.provenance import settle_device
 from evokernel.search import ProblemSearch, recover
 from evokernel.tasks import cancel_all, run_together
+from evokernel.tracing import trace_once
+from evokernel.turns import Turns
 from evokernel.verification import Verifier
 from operators.llm.keys import keys_withheld
 from operators.operator import Operator
-from problems.errors import EvaluatorError, ProblemError
+from problems.errors import ProblemError
 
 __all__ = ["Ending", "Engine"]
 
@@ -201,19 +204,32 @@ class Engine:
             # Proposals of an interrupted generation are paid for, and get their verdict now.
             self.budget.evaluations += search.num_outstanding
             _show(self.monitor, search, "waiting")
+        families = _by_family(searches)
         self._breeder = Breeder(
             operators=self._operators,
             config=self._config,
             device=capacity.device,
             store=self._store,
             budget=self.budget,
-            families=_by_family(searches),
+            families=families,
+            kin=self._kin(families),
             consulting=self._consulting,
             rates=self._store.run().rates,
             clock=self._clock,
         )
         self.monitor.steps = len(searches) * (self._config.search.generations + 1)
         return searches
+
+    def _kin(self, families: Mapping[str, Sequence[ProblemSearch]]) -> Kin | None:
+        """Bring related problems together, where an operator wants to learn from them."""
+        if not transfers(self._config, self._operators):
+            return None
+        return Kin(
+            families=families,
+            together=self._config.search.together,
+            graph_of=self._store.graph,
+            heirlooms=read_heirlooms(self._store.folder),
+        )
 
     async def _work(
         self, searches: Sequence[ProblemSearch], capacity: Capacity, *, extra: bool = False
@@ -222,20 +238,17 @@ class Engine:
 
         Nobody waits for a whole generation: the next turn is whichever is due first.
         """
-        together = self._config.search.together or len(searches)
-        queue = [(s.index // together, s.reached + 1, s.index, s) for s in searches]
-        heapq.heapify(queue)
         search_config = self._config.search
+        turns = Turns(searches, search_config.together, who_is_due(self._config, self._operators))
         brood = search_config.islands * min(search_config.proposals, search_config.initial or 1)
         # A candidate that waits for a model keeps no evaluator busy: others must be there then.
         under_way = capacity.in_flight + (self._config.llm.in_flight if self._consulting else 0)
-        active = min(len(queue), 1 + math.ceil(under_way / brood))
+        active = min(len(turns), 1 + math.ceil(under_way / brood))
 
         async def take_turns() -> None:
-            while queue:
-                block, generation, index, search = heapq.heappop(queue)
-                if await self._turn(search, generation, extra=extra):
-                    heapq.heappush(queue, (block, generation + 1, index, search))
+            while turn := await turns.take():
+                again = await self._turn(turn.search, turn.generation, extra=extra)
+                turns.give_back(turn, again=again)
 
         await run_together(take_turns() for _ in range(active))
 
@@ -247,14 +260,16 @@ class Engine:
                 self._stop = self._stop or self.budget.exhausted(self._reserve_s())
                 if not self._stop:
                     _show(self.monitor, search, f"generation {generation}")
-                    await self._verifier.close_if_solved(search)  # where it was interrupted before
+                    if not search.recorded:  # A generation that has begun was asked for already.
+                        await self._verifier.close_if_solved(search)
                     if extra or not search.closed:
                         await lint_once(self._store, self._evaluator, search)
-                        await self._trace(search)
-                        await self._lift(search)
+                        await trace_once(self._store, self._evaluator, search)
+                        if LIFTING_OPERATOR in self._operators:
+                            wanted = option_sets(self._config.operators)
+                            await lift_once(self._store, self._evaluator, search, wanted)
                         await self._generation(search, generation)
                         self.monitor.steps_done += 1
-                        await self._verifier.close_if_solved(search)
                     if generation < last and not search.closed:
                         _show(self.monitor, search, f"generation {generation} done")
                         return True
@@ -265,32 +280,6 @@ class Engine:
             self._judge.skip(search, located(search.problem, str(error), origin))
             _show(self.monitor, search, "skipped", is_done=True)
         return False
-
-    async def _trace(self, search: ProblemSearch) -> None:
-        """Get the operator graph; without one, only some operators apply."""
-        if search.graph is not None or "graph" in search.missing:
-            return
-        search.graph = self._store.graph(search.problem.key)
-        if search.graph is not None:
-            return
-        try:
-            search.graph = await self._evaluator.graph(search.problem)
-        except ProblemError as error:
-            # It may still run: the referee's word on that comes with the first evaluation.
-            _LOG.info("problem %s has no operator graph: %s", search.problem.label, error)
-            search.missing.add("graph")
-        except EvaluatorError as error:
-            _LOG.warning("the graph of %s could not be traced: %s", search.problem.label, error)
-        else:
-            self._store.put_graph(search.problem.key, search.graph)
-
-    async def _lift(self, search: ProblemSearch) -> None:
-        """Get Inductor's code for the reference, where an operator wants it."""
-        is_wanted = LIFTING_OPERATOR in self._operators and "lifted" not in search.missing
-        if is_wanted and not search.lifted:
-            search.lifted = await lifted_code(self._store.folder, self._evaluator, search.problem)
-            if not search.lifted:
-                search.missing.add("lifted")
 
     async def _conclude(self, search: ProblemSearch) -> None:
         """Verify what will be reported; a problem that was skipped has nothing to."""
@@ -340,12 +329,15 @@ def _show(
 ) -> None:
     """Let people see where a problem stands."""
     best = search.population.archive.best
-    found = best.speedup if best else None
+    found = best.objective_speedup if best else None
+    measured = verified or (search.register.evaluation(best.candidate) if best else None)
     monitor.problems[search.problem.key] = ProblemView(
         label=search.problem.label,
         stage=stage,
         is_done=is_done,
-        speedup=verified.speedup if verified else found,
+        speedup=verified.objective_speedup if verified else found,
+        is_matched=measured is not None
+        and measured.matched_speedup not in (None, measured.speedup),
         is_verified=verified is not None,
         coverage=search.population.archive.coverage,
     )

@@ -15,7 +15,7 @@ import numpy as np
 
 from archives.attempt import Attempt
 from archives.llm_call import CallOutcome
-from evokernel.shares import LEAST_COST_S, blend, shares
+from evokernel.shares import LEAST_COST_S, blend, draw, shares
 
 __all__ = ["Ensemble", "failed_models"]
 
@@ -98,8 +98,7 @@ class Ensemble:
 
     def choose(self, models: Sequence[str], rng: np.random.Generator) -> str:
         """Draw one of some models, at least one, by its share."""
-        odds = self.shares(models)
-        return str(rng.choice(list(odds), p=list(odds.values())))
+        return draw(self.shares(models), rng)
 
     def close(
         self, generation: int, attempts: Sequence[Attempt], gains: Mapping[str, float]

@@ -19,9 +19,14 @@ Kernels = Mapping[str, Sequence[tuple[str, str]]]
 
 
 def gather_founders(
-    config: ProblemsConfig, problems: Sequence[Problem]
+    config: ProblemsConfig, problems: Sequence[Problem], *, inherits: bool = False
 ) -> tuple[Kernels, tuple[str, ...]]:
     """Read the kernels of `--seeds` and of `--from`, in this order, each once.
+
+    Args:
+        config: Names the folder and the run.
+        problems: The problems of the run that is planned.
+        inherits: Whether the run of `--from` is of use without a problem in common too.
 
     Returns:
         The kernels, and one sentence for each file or run that brings none.
@@ -29,7 +34,7 @@ def gather_founders(
     Raises:
         OperatorError: There is no such folder of seeds.
         StoreError: There is no such run.
-        ConfigError: That run shares no problem with this one.
+        ConfigError: That run shares no problem with this one and is of no other use.
     """
     found: list[Kernels] = []
     complaints: list[str] = []
@@ -38,7 +43,7 @@ def gather_founders(
         found.append(folder.kernels)
         complaints += folder.complaints
     if config.from_run is not None:
-        elites = _elites_of(Path(config.from_run), problems)
+        elites = _elites_of(Path(config.from_run), problems, inherits=inherits)
         found.append(elites)
         if not elites:
             complaints.append(
@@ -54,14 +59,17 @@ def gather_founders(
     return {key: some for key, some in kernels.items() if some}, tuple(complaints)
 
 
-def _elites_of(folder: Path, problems: Sequence[Problem]) -> dict[str, list[tuple[str, str]]]:
+def _elites_of(
+    folder: Path, problems: Sequence[Problem], *, inherits: bool
+) -> dict[str, list[tuple[str, str]]]:
     """The elites with own kernels of the problems that a run shares with this one."""
     with Store.open(folder) as store:
         shared = {problem.key for problem in store.problems()} & {p.key for p in problems}
-        if not shared:
+        if not shared and not inherits:
             raise ConfigError(
                 f"--from {folder}: it shares no problem with this run, expected the same problems "
-                f"at the same sizes; its scale is {store.run().scale}"
+                f"at the same sizes; its scale is {store.run().scale}. What it found on problems "
+                "of the same families is of use only to an evolution whose operators transfer"
             )
         elites = {key: _ranked(store, key) for key in sorted(shared)}
     return {key: kernels for key, kernels in elites.items() if kernels}
@@ -69,9 +77,8 @@ def _elites_of(folder: Path, problems: Sequence[Problem]) -> dict[str, list[tupl
 
 def _ranked(store: Store, problem_key: str) -> list[tuple[str, str]]:
     """(name, source) of each elite with a kernel of its own, the best first."""
-    speedups = store.speedups(problem_key)
-    held = {elite.candidate for elite in store.elites(problem_key)} & speedups.keys()
-    ranked = sorted(held, key=lambda candidate: (-speedups[candidate], candidate))
+    found = store.elite_evaluations(problem_key)
+    ranked = sorted(found, key=lambda each: (-(found[each].objective_speedup or 0.0), each))
     candidates = [store.candidate(candidate, problem_key) for candidate in ranked]
     return [
         (f"{store.run().name} {candidate.id[:12]}", candidate.source)

@@ -66,6 +66,8 @@ class SearchConfig(_Group):
     """Sub-populations of each problem."""
     initial: int = Field(default=2, ge=0, le=64)
     """Parentless proposals of each island in generation 0, human seeds not counted."""
+    founding: bool = False
+    """Generation 0 begins with each sketch that fits and each lifted program, once each."""
     proposals: int = Field(default=4, ge=1, le=256)
     """Children of each island in each later generation."""
     migration_interval: int = Field(default=3, ge=0, le=100_000)
@@ -123,7 +125,7 @@ class EvaluationConfig(_Group):
     verify: bool = True
     """Verify the best of each archive in fresh processes at its end."""
     verify_above: float = Field(default=1.02, ge=0)
-    """Search speedup from which an elite is worth a verification."""
+    """Search speedup, matched where known, from which an elite is worth a verification."""
     verify_tries: int = Field(default=3, ge=1, le=100)
     """Elites of one problem that may fail their verification before it is left unverified."""
     failures: int = Field(default=8, ge=1, le=1000)

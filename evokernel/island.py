@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from archives.attempt import Slot
-from archives.grid import Addition, Elite, Grid
+from archives.grid import Addition, Cell, Elite, Grid
 
 __all__ = ["ROLES", "Island", "Role"]
 
@@ -41,6 +41,28 @@ ROLES = (
 """Island i starts with role i; a stagnating island takes up the next one."""
 
 
+class _Offers:
+    """What a grid was offered, taken or not: who moves up where a holder is withdrawn."""
+
+    def __init__(self) -> None:
+        self._offers: dict[Cell, list[Elite]] = {}
+
+    def add(self, elite: Elite) -> None:
+        """Remember an offer."""
+        self._offers.setdefault(elite.cell, []).append(elite)
+
+    def withdraw(self, candidate: str, grid: Grid) -> None:
+        """Take a candidate out of a grid; the best other offer of its cells moves up there.
+
+        Among equals the earliest does, as in `archives.search_transactions.withdraw`.
+        """
+        for cell, offers in self._offers.items():
+            self._offers[cell] = [elite for elite in offers if elite.candidate != candidate]
+        for gone in grid.withdraw(candidate):
+            for elite in self._offers[gone.cell]:
+                grid.add(elite)
+
+
 class Island:
     """One sub-population.
 
@@ -64,6 +86,8 @@ class Island:
         self.changes = 0
         self.founders: list[Elite] = []
         self.failures: deque[tuple[Slot, str]] = deque(maxlen=_FAILURES_KEPT)
+        self._bred = _Offers()
+        self._recorded = _Offers()
 
     @property
     def role(self) -> Role:
@@ -79,12 +103,14 @@ class Island:
         """
         if breeds:
             self.grid.add(elite)
+            self._bred.add(elite)
+        self._recorded.add(elite)
         return self.record.add(elite)
 
     def withdraw(self, candidate: str) -> None:
-        """Take a candidate out; what its cells held before is not brought back."""
-        self.grid.withdraw(candidate)
-        self.record.withdraw(candidate)
+        """Take a candidate out; the best of what else its cells were offered moves up."""
+        self._bred.withdraw(candidate, self.grid)
+        self._recorded.withdraw(candidate, self.record)
         self.founders = [elite for elite in self.founders if elite.candidate != candidate]
 
     def rest(self, *, gained: bool, patience: int) -> bool:
@@ -105,8 +131,10 @@ class Island:
         if self.changes % 2:
             return False
         self.grid = Grid(self.grid.dims)
+        self._bred = _Offers()
         for elite in self.founders:
             self.grid.add(elite)
+            self._bred.add(elite)
         return True
 
     def pick(self, rng: np.random.Generator, count: int, greed: float) -> tuple[Elite, ...]:

@@ -22,7 +22,9 @@ from evokernel.consulting import Consulting, Models, Record
 from evokernel.devices import DEVICE_WORDS, default_scale, device_kind
 from evokernel.engine import Ending, Engine
 from evokernel.founders import Kernels, gather_founders
-from evokernel.matching import ChooseBaseline, settle_baseline
+from evokernel.heirlooms import Heirloom, gather_heirlooms, write_heirlooms
+from evokernel.kin import transfers
+from evokernel.matching import ChooseBaseline, kept_baseline, settle_baseline
 from evokernel.models import LLM_OPERATORS, ProviderModels, RecordedModels, check_models
 from evokernel.tasks import cancel_all
 from operators.operator import Operator
@@ -63,6 +65,7 @@ class Plan:
         operators: By name.
         device: Kind of device that is measured on: "cpu" or "cuda".
         seeds: Kernels that a new run is given to start from; the store has those of an old one.
+        heirlooms: What another run found best, for a new run; the folder has that of an old one.
         complaints: One sentence for each file that is left out.
         notes: Sentences that people should read before it starts.
     """
@@ -72,6 +75,7 @@ class Plan:
     operators: Mapping[str, Operator]
     device: str
     seeds: Kernels = field(default_factory=dict)
+    heirlooms: tuple[Heirloom, ...] = ()
     complaints: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
@@ -87,7 +91,7 @@ class Plan:
 
     @property
     def num_attempts(self) -> int:
-        """Proposals at most, those without a program not counted."""
+        """Proposals at most, those without a program and those of `founding` not counted."""
         search = self.config.search
         later = search.generations * search.proposals
         kernels = sum(len(kernels) for kernels in self.seeds.values())
@@ -95,13 +99,15 @@ class Plan:
 
     @property
     def num_evaluations(self) -> int:
-        """Search evaluations at most."""
+        """Search evaluations at most; without a lower limit those of `founding` not counted."""
         limit = self.config.budget.max_evaluations
-        return self.num_attempts if limit is None else min(limit, self.num_attempts)
+        if limit is None or (limit > self.num_attempts and not self.config.search.founding):
+            return self.num_attempts
+        return limit
 
     @property
     def num_bytes(self) -> int:
-        """Bytes that the store will take at most."""
+        """Bytes that the store will take at most, for `num_attempts`."""
         calls = self.num_attempts if self.config.llm.models else 0
         return self.num_attempts * _BYTES_PER_ATTEMPT + calls * _BYTES_PER_CALL
 
@@ -124,7 +130,9 @@ def make_plan(config: RunConfig, *, asks: bool = True) -> Plan:
     axes_named(config.archive.axes)
     operators = load_operators(config)
     problems, complaints = _load_problems(config.problems, device)
-    seeds, more = gather_founders(config.problems, problems)
+    heirlooms = gather_heirlooms(config.problems.from_run, problems)
+    inherits = bool(heirlooms) and transfers(config, operators)
+    seeds, more = gather_founders(config.problems, problems, inherits=inherits)
     notes = check_models(config.llm, Path.cwd(), asks=asks)
     return Plan(
         config=config,
@@ -132,6 +140,7 @@ def make_plan(config: RunConfig, *, asks: bool = True) -> Plan:
         operators=operators,
         device=device,
         seeds=seeds,
+        heirlooms=heirlooms,
         complaints=(*complaints, *more),
         notes=notes,
     )
@@ -193,7 +202,13 @@ def create_run(plan: Plan, folder: Path) -> Store:
         rng_seed=plan.config.rng_seed,
         scale=plan.scale,
     )
-    return Store.create(folder, record, problems=plan.problems, seeds=plan.seeds)
+    return Store.create(
+        folder,
+        record,
+        problems=plan.problems,
+        seeds=plan.seeds,
+        prepare=lambda: write_heirlooms(folder, plan.heirlooms),
+    )
 
 
 def reopen(folder: Path, changes: Mapping[str, object] | None = None) -> tuple[Store, Plan]:
@@ -302,6 +317,9 @@ def _baseline_of(store: Store, plan: Plan, *, look: bool) -> ChooseBaseline:
     named = plan.config.evaluation.baseline
 
     def choose(device: DeviceFingerprint) -> Baseline | None:
+        if store.counts().evaluations:
+            # What began by one objective does not go on by another one.
+            return kept_baseline(store.folder)
         given = Path(named) if named else None
         return settle_baseline(store.folder, device, store.problems(), given=given, look=look)
 

@@ -12,14 +12,19 @@ import json
 import logging
 import os
 import zlib
+from collections.abc import Sequence
 from pathlib import Path
 
+from archives.store import Store
 from evaluator.evaluator import Evaluator
+from evokernel.config import OperatorsConfig
+from evokernel.search import ProblemSearch
+from operators.compiler import LIFTED_SETS
 from problems.errors import EvaluatorError, StoreError
-from problems.lifted import Lifted
+from problems.lifted import OPTION_SETS, Lifted
 from problems.problem import Problem
 
-__all__ = ["LIFTING_OPERATOR", "TRIES", "lifted_code", "read_lifted"]
+__all__ = ["LIFTING_OPERATOR", "TRIES", "lift_once", "lifted_code", "option_sets", "read_lifted"]
 
 LIFTING_OPERATOR = "compiler"
 """The operator that wants Inductor's code."""
@@ -29,13 +34,45 @@ _DAMAGES = (OSError, EOFError, zlib.error, ValueError, TypeError, KeyError, Attr
 _LOG = logging.getLogger(__name__)
 
 
-async def lifted_code(folder: Path, evaluator: Evaluator, problem: Problem) -> tuple[Lifted, ...]:
+def option_sets(config: OperatorsConfig) -> tuple[str, ...]:
+    """Return the names of the sets of options that a run wants compiled."""
+    return tuple(OPTION_SETS)[: LIFTED_SETS.of(config.settings.get(LIFTING_OPERATOR, {}))]
+
+
+async def lift_once(
+    store: Store, evaluator: Evaluator, search: ProblemSearch, wanted: Sequence[str]
+) -> None:
+    """Get Inductor's code for the reference of a problem, for the operator that wants it.
+
+    Args:
+        store: The run's, for its folder.
+        evaluator: Lets Inductor compile.
+        search: The problem's search; it is given the code.
+        wanted: Names of the sets of options, as `option_sets` says.
+
+    Raises:
+        StoreError: The file of an earlier answer is damaged, or a new one cannot be written.
+    """
+    if search.lifted or "lifted" in search.missing:
+        return
+    search.lifted = await lifted_code(store.folder, evaluator, search.problem, wanted)
+    if not search.lifted:
+        search.missing.add("lifted")
+
+
+async def lifted_code(
+    folder: Path,
+    evaluator: Evaluator,
+    problem: Problem,
+    wanted: Sequence[str] = tuple(OPTION_SETS),
+) -> tuple[Lifted, ...]:
     """Return what Inductor writes for a problem; what was written before, where it was.
 
     Args:
         folder: The run's folder.
         evaluator: Lets Inductor compile.
         problem: The problem.
+        wanted: Names of the sets of options that it compiles under.
 
     Returns:
         One for each set of options; empty where the evaluator failed, `TRIES` times in a row: that
@@ -50,7 +87,7 @@ async def lifted_code(folder: Path, evaluator: Evaluator, problem: Problem) -> t
     found: tuple[Lifted, ...] = ()
     for _ in range(TRIES):
         try:
-            found = await evaluator.lift(problem)
+            found = await evaluator.lift(problem, wanted)
             break
         except EvaluatorError as error:
             _LOG.warning("Inductor's code for %s could not be had: %s", problem.label, error)

@@ -19,8 +19,9 @@ _DONE = "lint"
 async def lint_once(store: Store, evaluator: Evaluator, search: ProblemSearch) -> None:
     """Mark a problem of the user's own that says little about a kernel; figures leave it out.
 
-    It is done before anything is recorded of the problem. The bundled problems were looked at when
-    they were written down.
+    One that is loose, of which KernelBench's tolerance proves nothing, is marked as such. It is
+    done before anything is recorded of the problem. The bundled problems were looked at when they
+    were written down.
 
     Args:
         store: Where the mark is kept.
@@ -34,12 +35,12 @@ async def lint_once(store: Store, evaluator: Evaluator, search: ProblemSearch) -
         return
     search.missing.add(_DONE)
     try:
-        reason = await evaluator.lint(problem)
+        seen = await evaluator.lint(problem)
     except ProblemError as error:
         # The referee's word on what is wrong comes with the first evaluation.
         _LOG.info("problem %s could not be looked at: %s", problem.label, error)
     except EvaluatorError as error:
         _LOG.warning("problem %s could not be looked at: %s", problem.label, error)
     else:
-        if reason is not None:
-            store.mark_degenerate(problem.key, reason)
+        if seen.reason is not None or seen.remark:
+            store.mark_problem(problem.key, degenerate=seen.reason, loose=seen.remark or None)

@@ -13,7 +13,7 @@ from pathlib import Path
 from archives.evaluation import DeviceFingerprint, Evaluation, Status
 from evokernel.baseline_file import load_baseline, save_baseline
 from evokernel.baseline_shelf import baseline_for
-from evokernel.baselines import Baseline, check_device, matched_speedup
+from evokernel.baselines import Baseline, check_device, matched_speedup, strictest_ratio
 from problems.problem import Problem
 
 __all__ = ["BASELINE_FILE", "ChooseBaseline", "Matching", "kept_baseline", "settle_baseline"]
@@ -44,6 +44,24 @@ class Matching:
             return evaluation
         matched = matched_speedup(evaluation.speedup, evaluation.error, known.settings)
         return replace(evaluation, matched_speedup=matched)
+
+    def share(self, problem: Problem, evaluation: Evaluation) -> float | None:
+        """Return the share that a verdict has of the best objective that the device permits.
+
+        The ceiling is a time, whatever the accuracy. A matched speedup is the largest where a
+        kernel at the ceiling is as accurate as torch's most accurate setting: one that meets a
+        faster, less accurate setting still leaves something to climb, also where it is at the
+        ceiling itself.
+
+        Returns:
+            From 0 to 1; None where the ceiling is not known.
+        """
+        share, speedup = evaluation.roofline_share, evaluation.speedup
+        known = None if self.baseline is None else self.baseline.of(problem)
+        most = None if known is None else strictest_ratio(known.settings)
+        if share is None or speedup is None or most is None:
+            return share
+        return share * (evaluation.objective_speedup or 0.0) / (speedup * most)
 
 
 def kept_baseline(folder: Path) -> Baseline | None:

@@ -15,7 +15,8 @@ class ProblemView:
         label: Such as "1/23 Softmax".
         stage: Such as "generation 1", "verified", "skipped".
         is_done: Whether nothing more will happen to it.
-        speedup: Best so far; None: nothing correct yet.
+        speedup: Best so far, of what the search climbs by; None: nothing correct yet.
+        is_matched: Whether `speedup` is one over torch's fastest setting that is no less accurate.
         is_verified: Whether `speedup` comes from a verification.
         coverage: Share of the cells that are occupied, 0 to 1.
     """
@@ -24,6 +25,7 @@ class ProblemView:
     stage: str = "waiting"
     is_done: bool = False
     speedup: float | None = None
+    is_matched: bool = False
     is_verified: bool = False
     coverage: float = 0.0
 

@@ -21,7 +21,7 @@ from evokernel.register import Child
 from evokernel.shares import update_credits
 from evokernel.streams import Streams
 
-__all__ = ["MIGRATE", "SEED", "Population"]
+__all__ = ["MIGRATE", "SEED", "Population", "is_final"]
 
 MIGRATE = "migrate"
 SEED = "seed"
@@ -67,6 +67,7 @@ class Population:
         dims = dims_of(self.axes)
         self.islands = tuple(Island(index, dims) for index in range(config.search.islands))
         self.archive = Grid(dims)
+        self.withdrawn: set[str] = set()
         self.credits_per_s: dict[str, float] = {}
         self.retired: set[str] = {SEED}
         self.ensemble = Ensemble(
@@ -106,7 +107,8 @@ class Population:
         )
 
     def withdraw(self, candidate: str) -> None:
-        """Take a candidate out of every grid; the next best of its cells moves up."""
+        """Take a candidate out of every grid for good; the next best of its cells moves up."""
+        self.withdrawn.add(candidate)
         for island in self.islands:
             island.withdraw(candidate)
         self.archive.withdraw(candidate)
@@ -119,7 +121,7 @@ class Population:
         account = books.accounts.setdefault(attempt.operator, _Account())
         account.attempts += 1
         island = self.islands[attempt.slot.island]
-        if attempt.candidate is None and not attempt.parents and _is_final(attempt.reason):
+        if is_final(attempt):
             self.retired.add(attempt.operator)
         if evaluation is None or child.result is None or evaluation.status is Status.UNSTABLE:
             return  # A host too noisy to judge says nothing about operator or candidate.
@@ -133,13 +135,13 @@ class Population:
             if attempt.duplicate_of is None and evaluation.status is not Status.IMPOSSIBLE:
                 island.failures.append((attempt.slot, child.result))
             return
-        assert evaluation.speedup is not None
+        assert evaluation.objective_speedup is not None, "OK has a speedup"
         cell = describe(evaluation.facts, self.axes)
-        if cell is None:
-            return
+        if cell is None or child.result in self.withdrawn:
+            return  # Proposed once more, what was withdrawn has its old verdict, which is refuted.
         elite = Elite(
             cell=cell,
-            objective=objective_of(evaluation.speedup),
+            objective=objective_of(evaluation.objective_speedup),
             slot=attempt.slot,
             candidate=child.result,
         )
@@ -240,9 +242,10 @@ class Population:
         return chosen
 
 
-def _is_final(reason: str) -> bool:
-    """Tell whether an operator without parents will have nothing later either."""
-    return reason.startswith("no_") or reason.endswith("_exhausted")
+def is_final(attempt: Attempt) -> bool:
+    """Tell whether its operator, which wants no parents, will have nothing later either."""
+    has_nothing = attempt.reason.startswith("no_") or attempt.reason.endswith("_exhausted")
+    return attempt.candidate is None and not attempt.parents and has_nothing
 
 
 def _migrant(slot: Slot, elite: Elite) -> Attempt:

@@ -6,10 +6,12 @@ number of the search stands in, and is marked as unverified.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from archives.candidate import Candidate
-from archives.evaluation import Evaluation, Rung
+from archives.evaluation import Evaluation, Rung, Status
 from archives.store import Store
 from evaluator.referee.roofline import Light
 from evokernel.baselines import Setting, matched_speedup, speedup_over, speedup_over_best
@@ -27,11 +29,13 @@ class Best:
         candidate: Its id.
         evaluation: The evaluation that counts for it.
         is_reference: True where it is the reference itself.
+        by_matched: False where the run ranked by standard speedups though it knew matched ones.
     """
 
     candidate: str
     evaluation: Evaluation
     is_reference: bool
+    by_matched: bool = True
 
     @property
     def is_verified(self) -> bool:
@@ -40,8 +44,17 @@ class Best:
 
     @property
     def speedup(self) -> float:
-        """Speedup; 1 by definition for the reference itself."""
+        """Speedup over torch's defaults; 1 by definition for the reference itself."""
         return 1.0 if self.is_reference else self.evaluation.speedup or 0.0
+
+    @property
+    def objective_speedup(self) -> float:
+        """What the run ranked it by; that of the reference is of a speedup of 1."""
+        verdict = self.evaluation
+        found = (verdict.objective_speedup if self.by_matched else verdict.speedup) or 0.0
+        if not self.is_reference:
+            return found
+        return found / self.evaluation.speedup if self.evaluation.speedup else 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,27 +150,57 @@ class ProblemReport:
 def best_of(store: Store, problem: Problem) -> Best | None:
     """Return the best candidate of a problem's archive, over all islands.
 
-    A candidate that was verified to beat the reference goes before all others, whatever the
-    search measured of those; among equals the faster one goes first. None where no candidate is
-    correct.
+    One candidate stands for a problem in every column of a report and in an export. It is chosen
+    by what the run climbed by: the matched speedup where the run had a baseline. Another elite
+    may be faster by the standard one, at a lower accuracy; the archive shows it.
+
+    A candidate that was verified to beat torch goes before all others, whatever the search
+    measured of those; among equals the better one goes first. None where no candidate is correct.
 
     Raises:
         StoreError: The store cannot be read.
     """
     reference = Candidate.of(problem.key, reference_as_candidate(problem)).id
-    speedups = store.speedups(problem.key)
-    held = {elite.candidate for elite in store.elites(problem.key)} & speedups.keys()
-    best: Best | None = None
-    for candidate in sorted(held, key=lambda each: (-speedups[each], each)):
-        if best is not None and best.speedup >= 1.0 >= speedups[candidate]:
-            break
-        evaluation = store.evaluation(problem.key, candidate)
-        assert evaluation is not None, "what has a speedup has an evaluation"
-        found = Best(
-            candidate=candidate, evaluation=evaluation, is_reference=candidate == reference
+    counting = store.elite_evaluations(problem.key)
+    by_matched = _climbed_by_matched(store, problem.key, counting)
+    elites = [
+        Best(
+            candidate=candidate,
+            evaluation=evaluation,
+            is_reference=candidate == reference,
+            by_matched=by_matched,
         )
-        if found.is_verified and found.speedup > 1.0:
-            return found
-        if best is None or found.speedup > best.speedup:
-            best = found
-    return best
+        for candidate, evaluation in counting.items()
+    ]
+    verified = [each for each in elites if each.is_verified and each.objective_speedup > 1.0]
+    return min(
+        verified or elites,
+        key=lambda each: (-each.objective_speedup, each.candidate),
+        default=None,
+    )
+
+
+def _climbed_by_matched(store: Store, problem_key: str, counting: Mapping[str, Evaluation]) -> bool:
+    """Tell from the objectives of the elites what they were ranked by.
+
+    Runs on GPUs of earlier versions kept matched speedups, and ranked by those over torch's
+    defaults.
+    """
+    for elite in store.elites(problem_key):
+        known = counting.get(elite.candidate)
+        if known is None or known.matched_speedup in (None, known.speedup):
+            continue  # It would have had the same objective either way.
+        verdicts = [
+            record.evaluation
+            for record in store.evaluations(problem_key, elite.candidate)
+            if record.slot is not None and record.evaluation.status is Status.OK
+        ]
+        standard = any(_is_objective(elite.objective, one.speedup) for one in verdicts)
+        matched = any(_is_objective(elite.objective, one.matched_speedup) for one in verdicts)
+        if standard != matched:
+            return matched
+    return True
+
+
+def _is_objective(objective: float, speedup: float | None) -> bool:
+    return speedup is not None and math.isclose(objective, math.log(speedup), abs_tol=1e-9)

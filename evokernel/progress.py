@@ -113,4 +113,5 @@ def _best(views: list[ProblemView]) -> Table:
 def _speedup(view: ProblemView) -> str:
     if view.speedup is None:
         return ""
-    return f"{view.speedup:.2f}x" + ("" if view.is_verified else " (search)")
+    matched = " matched" if view.is_matched else ""
+    return f"{view.speedup:.2f}x{matched}" + ("" if view.is_verified else " (search)")

@@ -3,24 +3,31 @@
 What a search has selected for being best was partly lucky, and what was true of a driver or a
 library last month need not be. So every elite can be verified once more; what fails is withdrawn,
 and whoever moves up into its cell is verified in turn. An elite's number is its latest
-verification.
+verification. Where it is asked for, compute-sanitizer looks at what passed: who reads or writes out
+of bounds is withdrawn too, while races that it reports are shown, since it does not know every way
+in which a kernel's threads wait for each other.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from archives.evaluation import DeviceFingerprint, Evaluation, Status
 from archives.store import Store
 from evaluator.evaluator import EvaluationRequest, Evaluator, Purpose
+from evaluator.sanitizing import MEMCHECK, Sanitized
 from evokernel.matching import Matching, kept_baseline
+from evokernel.sanitizing import Sanitizer
 from problems.errors import ConfigError, EvaluatorError, ProblemError
 from problems.problem import Problem
 
-__all__ = ["Finding", "Outcome", "recheck"]
+__all__ = ["MEMCHECK_ERRORS", "Finding", "Outcome", "recheck"]
+
+MEMCHECK_ERRORS = "memcheck_errors"
+"""Why an elite is withdrawn that reads or writes out of bounds."""
 
 TRIES = 3
 """Times that a verification is asked for where the host is too busy to tell."""
@@ -51,6 +58,7 @@ class Finding:
         outcome: What became of it.
         before: What counted for it until now.
         after: The new verdict; None where there is none.
+        sanitized: What compute-sanitizer said of it; empty: it was not asked.
     """
 
     problem: Problem
@@ -58,6 +66,7 @@ class Finding:
     outcome: Outcome
     before: Evaluation | None
     after: Evaluation | None
+    sanitized: tuple[Sanitized, ...] = ()
 
 
 async def recheck(
@@ -65,6 +74,7 @@ async def recheck(
     evaluator: Evaluator,
     *,
     problems: tuple[Problem, ...] | None = None,
+    sanitizer: Sanitizer | None = None,
     told: Callable[[Finding], None] = lambda finding: None,
 ) -> tuple[list[Finding], list[tuple[Problem, str]]]:
     """Verify every elite of a run again, and withdraw what fails.
@@ -73,23 +83,29 @@ async def recheck(
         store: The run, open for writing.
         evaluator: Whoever measures; it is started and closed here.
         problems: Only these problems of the run; None: all.
+        sanitizer: Has what passed looked at by compute-sanitizer, which is tried before anything
+            is verified; None: nothing is.
         told: Called with each finding as soon as it is recorded.
 
     Returns:
         The findings in the order of problems, and the problems that do not run here, with why.
 
     Raises:
-        ConfigError: The run was measured on a device of another kind or name.
+        ConfigError: The run was measured on a device of another kind or name, or
+            compute-sanitizer does not work here.
         EvaluatorError: The evaluator does not start.
     """
     try:
         capacity = await evaluator.start()
         _require_device(store, capacity.device)
+        if sanitizer is not None:
+            await sanitizer.require_works()
         work = _Recheck(
             store=store,
             evaluator=evaluator,
             matching=Matching(baseline=kept_baseline(store.folder)),
             places=asyncio.Semaphore(capacity.in_flight),
+            sanitizer=sanitizer,
             told=told,
         )
         findings: list[Finding] = []
@@ -113,6 +129,7 @@ class _Recheck:
         evaluator: Has started.
         matching: Completes verdicts by the run's baseline.
         places: Requests that may be outstanding.
+        sanitizer: Asks compute-sanitizer, where it is to be asked.
         told: Called with each finding.
     """
 
@@ -120,6 +137,7 @@ class _Recheck:
     evaluator: Evaluator
     matching: Matching
     places: asyncio.Semaphore
+    sanitizer: Sanitizer | None
     told: Callable[[Finding], None]
 
     async def problem(self, problem: Problem, findings: list[Finding]) -> None:
@@ -153,16 +171,31 @@ class _Recheck:
         )
         async with self.places:
             after = await self._verdict(request)
+        sanitized = await self._sanitized(request, after)
+        after = _held_to(after, sanitized)
         outcome = _outcome(before, after)
         if after is not None and outcome is not Outcome.UNSURE:
             self.store.record_verification(problem.key, candidate, after)
         if after is not None and outcome is Outcome.WITHDRAWN:
             self.store.withdraw(problem.key, candidate, after.reason)
         finding = Finding(
-            problem=problem, candidate=candidate, outcome=outcome, before=before, after=after
+            problem=problem,
+            candidate=candidate,
+            outcome=outcome,
+            before=before,
+            after=after,
+            sanitized=sanitized,
         )
         self.told(finding)
         return finding
+
+    async def _sanitized(
+        self, request: EvaluationRequest, after: Evaluation | None
+    ) -> tuple[Sanitized, ...]:
+        """Have what passed looked at; nothing else is worth it."""
+        if self.sanitizer is None or after is None or after.status is not Status.OK:
+            return ()
+        return await self.sanitizer.look(request.problem, request.candidate.source)
 
     async def _verdict(self, request: EvaluationRequest) -> Evaluation | None:
         """Ask, again where the host was too busy; None where the evaluator failed."""
@@ -177,6 +210,22 @@ class _Recheck:
             if verdict.status is not Status.UNSTABLE:
                 return self.matching.complete(request.problem, verdict)
         return verdict
+
+
+def _held_to(after: Evaluation | None, sanitized: tuple[Sanitized, ...]) -> Evaluation | None:
+    """Return the verdict, or the one on a candidate that reads or writes out of bounds."""
+    bad = [one for one in sanitized if one.check == MEMCHECK and one.errors]
+    if after is None or not bad:
+        return after
+    return replace(
+        after,
+        status=Status.RUNTIME_ERROR,
+        reason=MEMCHECK_ERRORS,
+        log=f"compute-sanitizer counts {bad[0].errors} accesses out of bounds.\n{bad[0].log}",
+        speedup=None,
+        matched_speedup=None,
+        interval=None,
+    )
 
 
 def _outcome(before: Evaluation | None, after: Evaluation | None) -> Outcome:

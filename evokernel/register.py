@@ -15,7 +15,7 @@ from archives.candidate import Candidate
 from archives.configuration import Configuration, read_configuration
 from archives.evaluation import ConfigurationResult, Evaluation, Status
 
-__all__ = ["Child", "KnownIds", "Register"]
+__all__ = ["Child", "KnownIds", "Register", "judged"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,7 +128,7 @@ class Register:
         """Make the children of a generation known to operators.
 
         What the host was too noisy to judge is not known afterwards: its points are free again,
-        except those that failed.
+        and so are those about which a failed verdict says nothing (see `judged`).
 
         Args:
             children: In slot order.
@@ -138,7 +138,7 @@ class Register:
                 self.forget(child.attempt.slot)
                 self._remember(child, but=(Status.OK, Status.UNSTABLE))
                 continue
-            self._claimed.pop(child.attempt.slot, None)
+            self._free_unjudged(child)
             ids = (child.attempt.candidate, child.program, child.result)
             self._settled.update(name for name in ids if name is not None)
             if child.evaluation is None:
@@ -148,6 +148,16 @@ class Register:
                     self._evaluations.setdefault(name, child.evaluation)
             self._remember(child)
 
+    def _free_unjudged(self, child: Child) -> None:
+        """End the claims of an attempt: what was judged stays claimed for good."""
+        keys = self._claimed.pop(child.attempt.slot, ())
+        if child.evaluation is None or child.program is None:
+            return
+        told = _told(child.evaluation)
+        for key in keys:
+            if told is not None and key.removeprefix(child.program) not in told:
+                self._claims.pop(key, None)
+
     def _remember(self, child: Child, but: Sequence[Status] = ()) -> None:
         """Keep what became of each configuration, those with the given outcomes left out."""
         if child.evaluation is None or child.program is None:
@@ -156,6 +166,25 @@ class Register:
         for result in child.evaluation.configurations:
             if result.status not in but:
                 results.setdefault(_text(result.configuration), result)
+
+
+def judged(evaluation: Evaluation, points: Sequence[Configuration]) -> tuple[Configuration, ...]:
+    """Return the points of a proposal about which its verdict says something.
+
+    An unstable one says nothing of any. A failed one that names what became of single points says
+    nothing of those that it leaves out: they were not checked to the end. Any other is about all.
+    """
+    if evaluation.status is Status.UNSTABLE:
+        return ()
+    told = _told(evaluation)
+    return tuple(point for point in points if told is None or _text(point) in told)
+
+
+def _told(evaluation: Evaluation) -> set[str] | None:
+    """Texts of the points that a failed verdict names; None where it is about all."""
+    if evaluation.status is Status.OK or not evaluation.configurations:
+        return None
+    return {_text(result.configuration) for result in evaluation.configurations}
 
 
 def _text(configuration: Configuration) -> str:

@@ -8,19 +8,21 @@ asking anybody again.
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 from archives.evaluation import Evaluation, Status
 from archives.records import SEARCH
 from archives.store import Store
-from evaluator.evaluator import Capacity, EvaluationRequest, Purpose
+from evaluator.evaluator import Capacity, EvaluationRequest, Lint, Purpose
 from evokernel.devices import device_kind
+from evokernel.heirlooms import read_heirlooms
 from evokernel.launch import Plan, create_run, load_operators, stored_config
 from evokernel.lifts import read_lifted
 from evokernel.matching import BASELINE_FILE
 from problems.errors import EvaluatorError, ProblemError
 from problems.graph import OperatorGraph
-from problems.lifted import Lifted
+from problems.lifted import OPTION_SETS, Lifted
 from problems.problem import Problem
 
 __all__ = ["ReplayEvaluator", "create_replay"]
@@ -86,11 +88,13 @@ class ReplayEvaluator:
             raise ProblemError(f"no operator graph of problem {problem.label} was recorded")
         return graph
 
-    async def lint(self, problem: Problem) -> str | None:
+    async def lint(self, problem: Problem) -> Lint:
         """Return what was found out about the problem when it was searched."""
-        return problem.degenerate
+        return Lint(reason=problem.degenerate, remark=problem.loose or "")
 
-    async def lift(self, problem: Problem) -> tuple[Lifted, ...]:
+    async def lift(
+        self, problem: Problem, option_sets: Sequence[str] = tuple(OPTION_SETS)
+    ) -> tuple[Lifted, ...]:
         """Return Inductor's code as the run has kept it; empty where it has none."""
         return self._lifted.get(problem.key, ())
 
@@ -134,6 +138,7 @@ def create_replay(recorded: Store, folder: Path) -> tuple[Store, Plan]:
         config=config,
         problems=tuple(recorded.problems()),
         operators=load_operators(config),
+        heirlooms=read_heirlooms(recorded.folder),
         # It need not be here: nothing is measured.
         device=device.kind if device else device_kind(config.problems.device),
     )

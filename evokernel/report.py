@@ -103,6 +103,15 @@ class Report:
         return len(_matchable(self.problems)) if self.matched is not None else 0
 
     @property
+    def climbs_by_matched(self) -> bool:
+        """True where the run itself ranked candidates by matched speedups."""
+        bests = (line.best for line in self.problems)
+        return any(
+            best is not None and best.by_matched and best.evaluation.matched_speedup
+            for best in bests
+        )
+
+    @property
     def num_over_best(self) -> int:
         """Problems that `over_best` is about."""
         return sum(line.counts and line.knows_torch for line in self.problems)

@@ -43,6 +43,9 @@ def report_to_json(report: Report) -> dict[str, Any]:
         },
         "num_problems": sum(line.counts for line in report.problems),
         "num_degenerate": report.count("degenerate"),
+        "num_loose": sum(
+            line.counts and line.problem.loose is not None for line in report.problems
+        ),
         "num_skipped": report.count("skipped"),
         "num_attempts": report.counts.attempts,
         "num_evaluations": report.counts.evaluations,
@@ -92,6 +95,7 @@ def _line_json(line: ProblemReport) -> dict[str, Any]:
         "speedup": line.speedup,
         "speedup_low": line.speedup_low,
         "matched_speedup": line.matched_speedup,
+        "objective_speedup": None if best is None else best.objective_speedup,
         "latency_ms": None if evaluation is None else evaluation.latency_ms,
         "reference_ms": None if evaluation is None else evaluation.reference_ms,
         "own_kernel_share": None if evaluation is None else evaluation.facts.own_kernel_share,

@@ -9,11 +9,12 @@ from archives.attempt import Attempt, AttemptState, Slot
 from archives.candidate import Candidate
 from archives.configuration import Configuration, read_configuration, with_configuration
 from archives.evaluation import Status
-from archives.records import EvaluationRecord, GenerationOutcome
+from archives.records import GenerationOutcome
 from archives.store import Store
 from evokernel.config import RunConfig
+from evokernel.feats import Feats
 from evokernel.population import MIGRATE, Population
-from evokernel.register import Child, Register
+from evokernel.register import Child, Register, judged
 from evokernel.setbacks import Setbacks
 from evokernel.streams import Streams
 from problems.graph import OperatorGraph
@@ -54,6 +55,7 @@ class ProblemSearch:
         attempts: The attempts of the generation in progress that are recorded.
         recorded: Rows of the generation in progress: a resumed run takes them up.
         setbacks: What failed in finished generations.
+        feats: The configurations that won in finished generations.
         missing: What could not be found out, such as "graph"; it is not asked for again.
         closed: Why the search is over before its last generation; "" while it goes on.
     """
@@ -69,6 +71,7 @@ class ProblemSearch:
     attempts: list[Attempt] = field(default_factory=list)
     recorded: dict[Slot, Draft] = field(default_factory=dict)
     setbacks: Setbacks = field(default_factory=Setbacks)
+    feats: Feats = field(default_factory=Feats)
     missing: set[str] = field(default_factory=set)
     closed: str = ""
 
@@ -98,6 +101,7 @@ class ProblemSearch:
         children = self.children(self.attempts)
         self.register.close(children)
         self.setbacks.add(children)
+        self.feats.close(generation, children)
         outcome = self.population.close(generation, children)
         self.reached = generation
         self.attempts = []
@@ -124,7 +128,8 @@ def recover(search: ProblemSearch, store: Store) -> None:
     """Bring a fresh search to where the store's rows are.
 
     Finished generations are replayed through `Population.close`, which is a pure function of
-    their rows; the rows of an unfinished one are kept for the engine to take up.
+    their rows and of what was withdrawn before them; the rows of an unfinished one are kept for
+    the engine to take up.
     """
     key = search.problem.key
     reached = store.generation_reached(key)
@@ -134,15 +139,16 @@ def recover(search: ProblemSearch, store: Store) -> None:
             rows.setdefault(attempt.slot.generation, []).append(attempt)
     everything = [attempt for group in rows.values() for attempt in group]
     _restore_register(search, store, everything, -1 if reached is None else reached)
+    fallen = _withdrawals(search, store)
     for generation in range(0 if reached is None else reached + 1):
         search.attempts = rows.get(generation, [])
         search.close_generation(generation)
-    for known in store.known(key).values():
-        if known.withdrawn:
-            search.population.withdraw(known.id)
+        for candidate in fallen.pop(generation, ()):
+            search.population.withdraw(candidate)
+    for candidate in (candidate for late in fallen.values() for candidate in late):
+        search.population.withdraw(candidate)
     for attempt in rows.get(search.reached + 1, []):
         search.recorded[attempt.slot] = _draft(attempt, search, store)
-    _finish_withdrawals(search, store)
 
 
 def _restore_register(
@@ -157,9 +163,13 @@ def _restore_register(
         record = verdicts.get(attempt.slot)
         if record is None and attempt.state is AttemptState.FAILED:
             continue  # The evaluator failed: its points are free to be tried again.
-        if not _was_freed(attempt, record, reached):
-            candidate = store.candidate(attempt.candidate, key)
-            search.register.claim(attempt.slot, candidate, store.configurations(attempt.slot))
+        candidate = store.candidate(attempt.candidate, key)
+        points = store.configurations(attempt.slot) or (read_configuration(candidate.source),)
+        if record is not None and attempt.slot.generation <= reached:
+            # The end of its generation freed the others: a later attempt may have tried them.
+            points = judged(record.evaluation, points)
+        if points:
+            search.register.claim(attempt.slot, candidate, points)
         if record is not None:
             search.register.settle(
                 Child(
@@ -169,12 +179,6 @@ def _restore_register(
                     evaluation=record.evaluation,
                 )
             )
-
-
-def _was_freed(attempt: Attempt, record: EvaluationRecord | None, reached: int) -> bool:
-    """Tell whether the end of its generation freed the points of an unstable verdict."""
-    is_unstable = record is not None and record.evaluation.status is Status.UNSTABLE
-    return is_unstable and attempt.slot.generation <= reached
 
 
 def _draft(attempt: Attempt, search: ProblemSearch, store: Store) -> Draft:
@@ -187,14 +191,30 @@ def _draft(attempt: Attempt, search: ProblemSearch, store: Store) -> Draft:
     )
 
 
-def _finish_withdrawals(search: ProblemSearch, store: Store) -> None:
-    """Withdraw what failed its verification just before the run was killed."""
-    known = store.known(search.problem.key)
-    for record in store.evaluations(search.problem.key):
-        failed = record.evaluation.status not in (Status.OK, Status.UNSTABLE)
-        if record.slot is None and failed and not known[record.candidate].withdrawn:
-            store.withdraw(search.problem.key, record.candidate, record.evaluation.reason)
-            search.population.withdraw(record.candidate)
+def _withdrawals(search: ProblemSearch, store: Store) -> dict[int, list[str]]:
+    """What was withdrawn, in order, by the last generation that had a verdict before.
+
+    A problem is verified between its generations alone. What failed just before the run was
+    killed is withdrawn in the store now.
+    """
+    key = search.problem.key
+    known = store.known(key)
+    withdrawn = {candidate.id for candidate in known.values() if candidate.withdrawn}
+    fallen: dict[int, list[str]] = {}
+    seen: set[str] = set()
+    latest = 0
+    for record in store.evaluations(key):
+        if record.slot is not None:
+            latest = max(latest, record.slot.generation)
+        elif record.evaluation.status not in (Status.OK, Status.UNSTABLE):
+            if record.candidate not in withdrawn | seen:
+                store.withdraw(key, record.candidate, record.evaluation.reason)
+            if record.candidate not in seen:
+                fallen.setdefault(latest, []).append(record.candidate)
+                seen.add(record.candidate)
+    # Whatever was withdrawn without a verdict of its own was so after everything else.
+    fallen.setdefault(latest, []).extend(sorted(withdrawn - seen))
+    return fallen
 
 
 def at_point(source: str, point: Configuration | None) -> str:

@@ -40,10 +40,14 @@ class Verifier:
     solved_share: float | None = None
     cost_s: float = _ASSUMED_COST_S
 
-    async def verify(self, search: ProblemSearch) -> Evaluation | None:
+    async def verify(self, search: ProblemSearch, *, tries: int | None = None) -> Evaluation | None:
         """Verify the best elite of a problem, or the next ones where it fails.
 
         Elites without a kernel of their own, and those that gain next to nothing, need none.
+
+        Args:
+            search: The problem's.
+            tries: Verifications at most; None: as many as the configuration says.
 
         Returns:
             The verification of the best elite that passed, or None.
@@ -53,7 +57,7 @@ class Verifier:
             EvaluatorError: The evaluator failed too often in a row.
         """
         key = search.problem.key
-        for _ in range(self.config.verify_tries):
+        for _ in range(self.config.verify_tries if tries is None else tries):
             candidate = self._best(search)
             if candidate is None:
                 return None
@@ -72,21 +76,33 @@ class Verifier:
     async def close_if_solved(self, search: ProblemSearch) -> None:
         """Stop a problem early where a verified elite is at the ceiling of the device.
 
+        What counts is the objective at the ceiling: see `Matching.share`.
+
         Raises:
             ProblemError: The problem does not run here any more.
             EvaluatorError: The evaluator failed too often in a row.
         """
+        for _ in range(self.config.verify_tries):
+            # Who moves up for a withdrawn elite is verified here only where it is there too.
+            if not self._looks_solved(search):
+                return
+            verified = await self.verify(search, tries=1)
+            if verified is None:
+                continue
+            share = self.judge.matching.share(search.problem, verified)
+            if share is not None and self.solved_share is not None and share >= self.solved_share:
+                search.closed = f"at {100 * share:.0f} % of the device's ceiling"
+                self.store.solve_problem(search.problem.key, search.closed)
+            return
+
+    def _looks_solved(self, search: ProblemSearch) -> bool:
+        """Tell whether the best elite is at the ceiling by what the search measured of it."""
         best = search.population.archive.best
         if best is None or self.solved_share is None:
-            return
-        share = search.register.evaluation(best.candidate).roofline_share
-        if share is None or share < self.solved_share:
-            return
-        verified = await self.verify(search)
-        share = None if verified is None else verified.roofline_share
-        if share is not None and share >= self.solved_share:
-            search.closed = f"at {100 * share:.0f} % of the device's ceiling"
-            self.store.solve_problem(search.problem.key, search.closed)
+            return False
+        measured = search.register.evaluation(best.candidate)
+        share = self.judge.matching.share(search.problem, measured)
+        return share is not None and share >= self.solved_share
 
     async def _measure(self, search: ProblemSearch, candidate: Candidate) -> Evaluation | None:
         evaluation = await self.judge.ask(
@@ -102,7 +118,7 @@ class Verifier:
         """The best elite with a kernel of its own, where it is worth verifying."""
         elites = self.store.elites(search.problem.key)
         for elite in sorted(elites, key=lambda e: (-e.objective, e.slot)):
-            if elite.speedup < self.config.verify_above:
+            if elite.objective_speedup < self.config.verify_above:
                 return None
             candidate = self.store.candidate(elite.candidate, search.problem.key)
             if candidate.language is not Language.TORCH:

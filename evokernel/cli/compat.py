@@ -47,16 +47,22 @@ def verdict_json(verdict: KernelBenchVerdict) -> dict[str, Any]:
         "kernel_ms": verdict.kernel_ms,
         "reference_ms": verdict.reference_ms,
         "log": verdict.log,
+        "proves_nothing": verdict.proves_nothing,
     }
 
 
 def comparison_json(judged: Sequence[Judged]) -> dict[str, Any]:
     """Return what KernelBench would report of a run as JSON-able data."""
-    from evokernel.compat import fast_p_by_kernelbench
+    from evokernel.compat import fast_p_by_kernelbench, telling_by_kernelbench
 
+    telling = telling_by_kernelbench(judged)
     return {
         "rules": Rules.KERNELBENCH.value,
         "fast_p": {str(p): share for p, share in fast_p_by_kernelbench(judged).items()},
+        "num_proving_nothing": len(judged) - len(telling),
+        "fast_p_without_these": {
+            str(p): share for p, share in fast_p_by_kernelbench(telling).items()
+        },
         "problems": [
             {
                 "level": one.problem.level,
@@ -71,8 +77,8 @@ def comparison_json(judged: Sequence[Judged]) -> dict[str, Any]:
 
 
 def print_comparison(judged: Sequence[Judged], out: Console) -> None:
-    """Print what KernelBench would report of a run."""
-    from evokernel.compat import fast_p_by_kernelbench
+    """Print what KernelBench would report of a run, with and without what proves nothing."""
+    from evokernel.compat import telling_by_kernelbench
 
     table = Table(title=NOTE, title_justify="left", box=SIMPLE_HEAD)
     table.add_column("problem")
@@ -83,12 +89,30 @@ def print_comparison(judged: Sequence[Judged], out: Console) -> None:
         verdict = one.verdict
         table.add_row(
             one.problem.label,
-            "yes" if verdict.correct else "no",
+            _correct(verdict),
             number(verdict.speedup, ".2f", "x"),
             number(verdict.kernel_ms, ".4f"),
             number(verdict.reference_ms, ".4f"),
         )
     out.print(table)
+    telling = telling_by_kernelbench(judged)
+    said = f"{len(judged)} problems, degenerate ones included: {_shares(judged)}"
+    out.print(said, highlight=False)
+    if len(telling) < len(judged):
+        said = (
+            f"{len(judged) - len(telling)} prove nothing by these rules, by which something passes "
+            f"that computes nothing; without them: {_shares(telling)}"
+        )
+        out.print(said, highlight=False)
+
+
+def _correct(verdict: KernelBenchVerdict) -> str:
+    said = "yes" if verdict.correct else "no"
+    return f"{said} (passes too: {verdict.proves_nothing})" if verdict.proves_nothing else said
+
+
+def _shares(judged: Sequence[Judged]) -> str:
+    from evokernel.compat import fast_p_by_kernelbench
+
     shares = fast_p_by_kernelbench(judged).items()
-    said = ", ".join(f"fast_{p:g} {share:.2f}" for p, share in shares if share is not None)
-    out.print(f"{len(judged)} problems, degenerate ones included: {said}", highlight=False)
+    return ", ".join(f"fast_{p:g} {share:.2f}" for p, share in shares if share is not None)

@@ -27,6 +27,7 @@ class _Export:
     path: Path
     candidate: str | None = None
     speedup: float | None = None
+    matched_speedup: float | None = None
     text: str = ""
     reason: str = ""
 
@@ -57,6 +58,7 @@ def export(
                         "path": str(each.path),
                         "candidate": each.candidate,
                         "speedup": each.speedup,
+                        "matched_speedup": each.matched_speedup,
                     }
                     for each in written
                 ],
@@ -65,7 +67,9 @@ def export(
         )
         return
     for each in written:
-        typer.echo(f"{each.path}  {each.speedup:.2f}x")
+        matched = each.matched_speedup
+        is_told = matched is not None and matched != each.speedup
+        typer.echo(f"{each.path}  {each.speedup:.2f}x" + (f", {matched:.2f}x matched" * is_told))
     for each in left_out:
         typer.echo(f"{each.problem.label}: no file, {each.reason}")
 
@@ -80,7 +84,7 @@ def _export(store: Store, problem: Problem, folder: Path, fallback: bool) -> _Ex
     graph = store.graph(problem.key)
     if best is None:
         return _Export(problem=problem, path=path, reason="no correct candidate was found")
-    if best.is_reference or best.speedup <= 1:
+    if best.is_reference or best.objective_speedup <= 1:
         return _Export(problem=problem, path=path, reason="nothing beats the reference")
     if graph is None:
         return _Export(problem=problem, path=path, reason="its inputs were never traced")
@@ -90,6 +94,7 @@ def _export(store: Store, problem: Problem, folder: Path, fallback: bool) -> _Ex
         path=path,
         candidate=best.candidate,
         speedup=best.speedup,
+        matched_speedup=best.evaluation.matched_speedup,
         text=standalone(problem, source, best.evaluation, graph, fallback=fallback),
     )
 

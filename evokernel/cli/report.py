@@ -127,6 +127,11 @@ def _device_facts(report: Report) -> Iterator[str]:
             "No baseline of this device is known, so nothing is matched: measure one with "
             "'evokernel baseline', then give it with --baseline."
         )
+    if kind == "cuda" and report.climbs_by_matched:
+        yield (
+            "The search climbed by the matched speedup: of each problem the best candidate by that "
+            "one is shown, with both its speedups."
+        )
     if report.rates is not None and kind == "cuda":
         yield _measured(report.rates)
     if report.noisy:
@@ -153,6 +158,12 @@ def _omissions(report: Report) -> Iterator[str]:
         ),
     }
     yield from (f"{words}: {number}." for words, number in sentences.items() if number)
+    loose = [line.problem.label for line in report.problems if line.counts and line.problem.loose]
+    if loose:
+        yield (
+            "Counted here, where the bound follows the outputs, though KernelBench's tolerance "
+            f"proves nothing of them: {len(loose)} ({', '.join(loose)})."
+        )
 
 
 def _device_lines(report: Report) -> Iterator[str]:

@@ -52,7 +52,10 @@ def run(
     ] = None,
     from_run: Annotated[
         Path | None,
-        typer.Option("--from", help="Folder of another run, whose elites to start from."),
+        typer.Option(
+            "--from",
+            help="Folder of another run: start from its elites, and what won on like problems.",
+        ),
     ] = None,
     source: Annotated[
         Path | None, typer.Option(help="Folder of problems in KernelBench's layout.")
@@ -152,6 +155,9 @@ def _labels(plan: Plan) -> str:
 def _describe(plan: Plan) -> str:
     search = plan.config.search
     kernels = sum(len(kernels) for kernels in plan.seeds.values())
+    # How many programs found a problem is not known before its graph is traced.
+    founders = ", those of the founding not counted" if search.founding else ""
+    measured = founders if plan.config.budget.max_evaluations is None else ""
     return "\n".join(
         (
             f"problems     {len(plan.problems)} at {plan.scale} scale, on {plan.device_words}: "
@@ -159,10 +165,10 @@ def _describe(plan: Plan) -> str:
             f"search       {search.mode}: {search.islands} islands, generation 0 and "
             f"{search.generations} more, {search.proposals} children each",
             f"operators    {', '.join(plan.operators)}; {kernels} kernels to start from",
-            f"attempts     at most {plan.num_attempts:,}",
-            f"evaluations  at most {plan.num_evaluations:,}, and up to "
+            f"attempts     at most {plan.num_attempts:,}{founders}",
+            f"evaluations  at most {plan.num_evaluations:,}{measured}, and up to "
             f"{len(plan.problems) * plan.config.evaluation.verify_tries:,} verifications",
-            f"store        at most {plan.num_bytes:,} bytes",
+            f"store        at most {plan.num_bytes:,} bytes{founders}",
             *_describe_models(plan),
         )
     )

@@ -19,7 +19,7 @@ from evokernel.cli.reading import (
 )
 
 if TYPE_CHECKING:
-    from archives.evaluation import Evaluation, KernelFacts
+    from archives.evaluation import Evaluation, KernelFacts, Mismatch
 
 __all__ = ["describe_evaluation", "show"]
 
@@ -99,6 +99,16 @@ def describe_evaluation(evaluation: Evaluation) -> list[str]:
     return lines
 
 
+def _describe_spread(spread: float | Mismatch) -> str:
+    from archives.evaluation import Mismatch
+
+    if spread is Mismatch.SHAPES:
+        return "return different shapes"
+    if spread is Mismatch.NUMBERS:
+        return "return numbers here and NaN or infinity there"
+    return f"differ by up to {spread:.1e}" if spread else "agree bit for bit"
+
+
 def _describe_facts(facts: KernelFacts) -> str:
     """The facts that were measured, in one line; "" where none was."""
     pieces = []
@@ -120,4 +130,6 @@ def _describe_facts(facts: KernelFacts) -> str:
         pieces.append(f"{facts.shared_bytes:,} bytes of shared memory a program")
     if facts.vector_bits is not None:
         pieces.append(f"{facts.vector_bits}-bit vectors" if facts.vector_bits else "scalar code")
+    if facts.spread is not None:
+        pieces.append(f"calls on the same inputs {_describe_spread(facts.spread)}")
     return ", ".join(pieces)

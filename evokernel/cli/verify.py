@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.box import SIMPLE_HEAD
@@ -21,24 +21,34 @@ from evokernel.cli.reading import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from archives.evaluation import Evaluation
     from archives.records import RunRecord
     from evaluator.evaluator import Evaluator
     from evokernel.rechecking import Finding
+    from evokernel.sanitizing import Sanitizer
     from problems.problem import Problem
 
-__all__ = ["evaluator_of", "verify"]
+__all__ = ["evaluator_of", "sanitizer_of", "verify"]
 
 _WITHDRAWN = 1
 _NO_VERDICT = 3
+_INTERRUPTED = 130
 
 
 def verify(
     run: RunArgument,
     level: LevelOption = None,
     id: IdOption = None,
+    sanitize: Annotated[
+        bool,
+        typer.Option(
+            "--sanitize",
+            help="Call each elite under NVIDIA's compute-sanitizer too: accesses out of bounds "
+            "withdraw it, races are shown.",
+        ),
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Verify all elites of a run again, on new secret inputs; withdraw what fails.
@@ -55,9 +65,16 @@ def verify(
         chosen = None
         if level is not None or id is not None:
             chosen = (find_problem(store, level, id),)
-        findings, unable = asyncio.run(
-            recheck(store, evaluator_of(store.run()), problems=chosen, told=_tell)
-        )
+        evaluator = evaluator_of(store.run())
+        sanitizer = sanitizer_of(store.run(), evaluator) if sanitize else None
+        try:
+            findings, unable = asyncio.run(
+                recheck(store, evaluator, problems=chosen, sanitizer=sanitizer, told=_tell)
+            )
+        except KeyboardInterrupt:
+            done = "the verdicts told so far are recorded"
+            typer.echo(f"evokernel: stopped; {done}, the next verify begins anew", err=True)
+            raise typer.Exit(_INTERRUPTED) from None
     if as_json:
         print_json(
             {
@@ -83,6 +100,19 @@ def evaluator_of(run: RunRecord) -> Evaluator:
     return LocalEvaluator(device="cpu" if run.device is None else run.device.kind, rates=run.rates)
 
 
+def sanitizer_of(run: RunRecord, evaluator: Evaluator) -> Sanitizer:
+    """Return what has elites of a run looked at by compute-sanitizer.
+
+    Raises:
+        ConfigError: It is not installed, or the run was not measured on a GPU.
+    """
+    from typing import cast
+
+    from evokernel.sanitizing import Sanitizer, Tool, find_tool
+
+    return Sanitizer(cast("Tool", evaluator), find_tool(run.device))
+
+
 def _tell(finding: Finding) -> None:
     """Say at once what became of an elite, for people who wait."""
     typer.echo(
@@ -104,6 +134,10 @@ def _as_json(finding: Finding) -> dict[str, Any]:
         "speedup_low": None if after is None or after.interval is None else after.interval.low,
         "status": None if after is None else after.status.value,
         "reason": "" if after is None else after.reason,
+        "spread": None if after is None else after.facts.spread,
+        "sanitizer": [
+            {"check": one.check, "errors": one.errors, "log": one.log} for one in finding.sanitized
+        ],
     }
 
 
@@ -112,7 +146,7 @@ def _print(findings: Sequence[Finding], unable: Sequence[tuple[Problem, str]]) -
     table = Table(box=SIMPLE_HEAD)
     for name in ("problem", "candidate", "outcome"):
         table.add_column(name)
-    for name in ("before", "now", "99 % low"):
+    for name in ("before", "now", "99 % low", "spread"):
         table.add_column(name, justify="right")
     table.add_column("reason")
     for finding in findings:
@@ -124,14 +158,33 @@ def _print(findings: Sequence[Finding], unable: Sequence[tuple[Problem, str]]) -
             number(None if finding.before is None else finding.before.speedup, ".2f", "x"),
             number(None if finding.after is None else finding.after.speedup, ".2f", "x"),
             number(low, ".2f", "x"),
+            _spread(finding.after),
             "" if finding.after is None else finding.after.reason,
         )
     out.print(table)
     counts = Counter(finding.outcome.value for finding in findings)
     said = ", ".join(f"{count} {name}" for name, count in sorted(counts.items()))
     out.print(f"{len(findings)} elites: {said or 'none to verify'}", highlight=False)
+    for line in _sanitized_lines(findings):
+        out.print(line, markup=False, highlight=False, soft_wrap=True)
     for problem, reason in unable:
         out.print(f"{problem.label} does not run here: {reason}", markup=False, highlight=False)
+
+
+def _sanitized_lines(findings: Sequence[Finding]) -> Iterator[str]:
+    """What compute-sanitizer found, and what it could not look at."""
+    for finding in findings:
+        for one in finding.sanitized:
+            who = f"{finding.problem.label}, {finding.candidate[:12]}, {one.check}"
+            if one.errors is None:
+                yield f"{who}: not looked at to the end: {one.log}"
+            elif one.errors:
+                yield f"{who}: {one.errors} found\n{one.log}"
+
+
+def _spread(evaluation: Evaluation | None) -> str:
+    spread = None if evaluation is None else evaluation.facts.spread
+    return spread if isinstance(spread, str) else number(spread, ".1g")
 
 
 def _low(evaluation: Evaluation | None) -> float | None:

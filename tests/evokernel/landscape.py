@@ -36,14 +36,14 @@ from archives.evaluation import (
 from archives.export import canonical_export
 from archives.records import RunRecord
 from archives.store import Store
-from evaluator.evaluator import Capacity, EvaluationRequest, Purpose
+from evaluator.evaluator import Capacity, EvaluationRequest, Lint, Purpose
 from evokernel.config import RunConfig, resolve
 from evokernel.engine import Ending, Engine
 from operators.operator import Operator, OperatorContext, Parent, Proposal
 from operators.registry import OPERATORS
 from problems.errors import ProblemError, StoreError
 from problems.graph import OperatorGraph
-from problems.lifted import Lifted
+from problems.lifted import OPTION_SETS, Lifted
 from problems.problem import Problem, Scale
 
 VALUES = list(range(8))
@@ -191,10 +191,12 @@ class Landscape:
     async def graph(self, problem: Problem) -> OperatorGraph:
         return OperatorGraph(inputs=(), parameters={}, buffers={}, nodes=(), outputs=())
 
-    async def lint(self, problem: Problem) -> str | None:
-        return problem.degenerate
+    async def lint(self, problem: Problem) -> Lint:
+        return Lint(reason=problem.degenerate)
 
-    async def lift(self, problem: Problem) -> tuple[Lifted, ...]:
+    async def lift(
+        self, problem: Problem, option_sets: Sequence[str] = tuple(OPTION_SETS)
+    ) -> tuple[Lifted, ...]:
         return ()
 
     async def evaluate(self, request: EvaluationRequest) -> Evaluation:
@@ -276,7 +278,7 @@ def random_search(points: int, rng: np.random.Generator, shift: int) -> float:
 
 
 def best_of(store: Store, number: int = 1) -> float:
-    return max(elite.speedup for elite in store.elites(problem(number).key))
+    return max(elite.objective_speedup for elite in store.elites(problem(number).key))
 
 
 def kill_and_resume(folder: Path, delay_s: float, run_config: RunConfig) -> str:

@@ -22,6 +22,7 @@ from evokernel.baselines import (
     settings_for,
     speedup_over,
     speedup_over_best,
+    strictest_ratio,
     with_settings,
 )
 from evokernel.yardsticks import Effort, measure_baseline
@@ -277,6 +278,14 @@ def test_a_setting_of_unknown_error_has_to_be_beaten_and_a_failed_one_has_not() 
     assert matched_speedup(2.0, 1e-9, (DEFAULT, unknown)) == pytest.approx(0.25)
     failed = dataclasses.replace(TF32, latency_ms=None)
     assert matched_speedup(2.0, 1e-2, (DEFAULT, failed)) == pytest.approx(2.0)
+
+
+def test_of_the_most_accurate_settings_the_fastest_stands_for_a_more_accurate_candidate() -> None:
+    # Float32 summed in two orders: neither is the more accurate one.
+    slow = Setting(setting="eager_strict", latency_ms=8.0, error=1e-6)
+    fast = Setting(setting="eager", latency_ms=4.0, error=1.8e-6)
+    assert matched_speedup(2.0, 1e-8, (fast, slow, TF32)) == pytest.approx(2.0)
+    assert strictest_ratio((fast, slow, TF32)) == pytest.approx(1.0)
 
 
 def test_without_eager_at_the_defaults_nothing_is_matched() -> None:

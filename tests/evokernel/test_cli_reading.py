@@ -113,6 +113,9 @@ def test_report_for_people_puts_the_headline_first_and_states_its_circumstances(
     assert "scale small · device Test CPU, 1 thread · referee 1 · noise floor 1.5%" in text
     assert "CPU numbers on reduced sizes are not KernelBench numbers." in text
     assert "because degenerate: 1." in text
+    said = "KernelBench's tolerance proves nothing of them: 1 (1/3 Nothing beats it)."
+    assert said in " ".join(text.split())
+    assert as_json("report", small_run)["num_loose"] == 1
     assert "\n1/5 Too big skipped: needs 3 GB, there are 2 GB\n" in text
 
 

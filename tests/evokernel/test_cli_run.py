@@ -12,6 +12,7 @@ from typer.testing import CliRunner, Result
 
 from archives.records import RunState
 from archives.store import Store
+from evaluator.processes import descendants
 from evokernel.cli.main import COMMANDS, build_app
 from problems.errors import StoreError
 from tests.evokernel import landscape as world
@@ -102,6 +103,29 @@ def test_ctrl_c_stops_cleanly_and_says_how_to_go_on(tmp_path: Path, problem_file
         assert store.run().state is RunState.FINISHED
 
 
+def test_ctrl_c_stops_a_verification_in_one_sentence(tmp_path: Path, problem_file: Path) -> None:
+    """While the process that starts workers comes up; a terminal tells that one too."""
+    folder = tmp_path / "run"
+    arguments = ["--problem-file", str(problem_file), "--generations", "1", "--run", str(folder)]
+    first = start("run", *arguments, "--set", OPERATORS)
+    first.communicate(timeout=60)
+    command = [sys.executable, "-m", "evokernel.cli.main", "verify", str(folder)]
+    with subprocess.Popen(
+        command, stderr=subprocess.PIPE, text=True, cwd=ROOT, process_group=0
+    ) as process:
+        deadline = time.monotonic() + 60
+        while len(descendants(process.pid)) < 2:
+            assert time.monotonic() < deadline
+            assert process.poll() is None
+            time.sleep(0.02)
+        time.sleep(0.3)
+        os.killpg(process.pid, signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert err.startswith("evokernel: stopped")
+    assert len(err.splitlines()) == 1, err
+
+
 def test_a_seed_given_to_a_finished_run_is_evaluated_at_once(
     tmp_path: Path, problem_file: Path
 ) -> None:
@@ -136,6 +160,15 @@ def test_a_dry_run_prints_the_plan_and_writes_nothing(tmp_path: Path) -> None:
     for word in ("attempts", "evaluations", "bytes"):
         assert word in done.stdout
     assert not folder.exists()
+
+
+def test_a_dry_run_says_of_which_figures_the_founding_is_left_out() -> None:
+    asked = ("run", "--level", "1", "--problems", "19", "--set", "search.founding=true")
+    lines = {line.split()[0]: line for line in invoke(*asked, "--dry-run").stdout.splitlines()}
+    for name in ("attempts", "evaluations", "store"):
+        assert "those of the founding not counted" in lines[name]
+    limited = invoke(*asked, "--max-evaluations", "500", "--dry-run").stdout
+    assert "evaluations  at most 500, and" in limited
 
 
 def test_a_dry_run_names_its_problems() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -85,3 +86,20 @@ def test_a_report_adds_it_and_changes_nothing_else(small_run: Path) -> None:
     assert len(Told.asked) == right
     text = call("report", small_run, "--compat", "kernelbench")
     assert "By KernelBench's rules, for comparison only" in text
+    assert compared["num_proving_nothing"] == 0
+    assert "prove nothing" not in text
+
+
+def test_problems_that_prove_nothing_by_these_rules_are_counted_apart(
+    small_run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Told, "answer", replace(RIGHT, proves_nothing="zeros"))
+    compared = as_json("report", small_run, "--compat", "kernelbench")["kernelbench"]
+    judged = [line for line in compared["problems"] if line["correct"]]
+    assert {line["proves_nothing"] for line in judged} == {"zeros"}
+    assert compared["num_proving_nothing"] == len(judged)
+    assert compared["fast_p"]["1.0"] == pytest.approx(len(judged) / 7)
+    assert compared["fast_p_without_these"]["1.0"] == 0.0
+    text = call("report", small_run, "--compat", "kernelbench")
+    assert "zeros" in text
+    assert f"{len(judged)} prove nothing by these rules" in " ".join(text.split())

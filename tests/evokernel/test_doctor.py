@@ -9,6 +9,7 @@ def test_a_machine_that_runs_the_tests_lacks_nothing() -> None:
     assert [finding.name for finding in findings if finding.status == "missing"] == []
     names = [finding.name for finding in findings]
     assert {"python", "torch", "g++", "objdump", "ray", "cores", "memory", "gpu"} <= set(names)
+    assert names.count("sanitizer") == 1
     assert all(finding.found for finding in findings)
     assert all(finding.advice for finding in findings if finding.status != "ok")
 

@@ -37,7 +37,7 @@ def test_a_run_fills_archives_and_a_migrant_becomes_a_parent(tmp_path: Path) -> 
         for number in (1, 2):
             elites = store.elites(world.problem(number).key)
             assert len({elite.cell for elite in elites}) >= 3
-            assert max(elite.speedup for elite in elites) > 1.05
+            assert max(elite.objective_speedup for elite in elites) > 1.05
         accepted = {t.operator for t in store.tallies() if t.accepted}
         assert accepted == {"seed", "sketch", "tune", "splice"}
         assert {a.state for a in attempts} <= {AttemptState.ARCHIVED, AttemptState.FAILED}
@@ -104,7 +104,7 @@ def test_the_winning_configuration_is_written_into_the_elite(tmp_path: Path) -> 
             source = store.candidate(elite.candidate, key).source
             if "CONFIG" in source:
                 point = read_configuration(source)
-                assert world.speedup_at(point, 1) == pytest.approx(elite.speedup)
+                assert world.speedup_at(point, 1) == pytest.approx(elite.objective_speedup)
 
 
 def test_the_search_beats_random_search_on_a_deceptive_landscape(tmp_path: Path) -> None:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -79,6 +81,39 @@ def test_withdrawing_takes_a_candidate_out_everywhere() -> None:
     island.withdraw(gone.candidate)
     assert not island.founders
     assert len(island.grid) == len(island.record) == 0
+
+
+def test_the_best_of_what_a_cell_was_offered_follows_whom_is_withdrawn() -> None:
+    island = Island(0, (4,))
+    weak, best, refused, tied = (
+        elite(0, objective, index) for index, objective in enumerate((0.1, 0.9, 0.5, 0.5))
+    )
+    library = replace(elite(0, 0.7, 4), candidate="library")
+    for each in (weak, best, refused, replace(tied, candidate="tied")):
+        island.add(each)
+    island.add(library, breeds=False)
+    island.withdraw(best.candidate)
+    assert (island.grid.elites(), island.record.elites()) == ((refused,), (library,))
+    island.withdraw(library.candidate)
+    island.withdraw(refused.candidate)
+    assert [each.candidate for each in island.record.elites()] == ["tied"]
+    assert [each.candidate for each in island.grid.elites()] == ["tied"]
+    assert island.add(elite(0, 0.3, 5)).status is AddStatus.NOT_ADDED
+
+
+def test_after_a_restart_only_what_came_since_moves_up_among_parents() -> None:
+    island = Island(0, (4,))
+    founder, better = elite(0, 0.2), elite(0, 0.8, 1)
+    island.add(founder)
+    island.founders.append(founder)
+    island.add(better)
+    for _ in range(2):
+        island.rest(gained=False, patience=1)
+    newest = elite(0, 0.9, 2)
+    island.add(newest)
+    island.withdraw(newest.candidate)
+    assert island.grid.elites() == (founder,)
+    assert island.record.elites() == (better,)
 
 
 @pytest.mark.parametrize("index", range(6))

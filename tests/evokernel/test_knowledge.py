@@ -88,7 +88,7 @@ def test_a_question_that_is_not_sent_is_the_one_that_would_be(store: Store) -> N
     (exchange,) = found.exchanges
     prompt = exchange.messages[-1].text
     assert store.candidate(elite.candidate).source.strip() in prompt
-    assert f"{1 / elite.speedup:.3g} ms" in prompt
+    assert f"{1 / elite.objective_speedup:.3g} ms" in prompt
     assert found.proposal.reason == "llm_budget"
 
 

@@ -10,7 +10,7 @@ import pytest
 from archives.records import RunState
 from archives.store import Store
 from evaluator.evaluator import Capacity
-from evokernel.config import RunConfig, resolve
+from evokernel.config import RunConfig, preset_names, resolve
 from evokernel.devices import default_scale, device_kind
 from evokernel.launch import create_run, default_folder, load_operators, make_plan, reopen, sit
 from problems.errors import ConfigError, OperatorError, ProblemError, StoreError
@@ -206,6 +206,32 @@ def test_a_run_without_a_common_problem_is_no_start(tmp_path: Path) -> None:
     assert "has no elite with a kernel of its own" in plan.complaints[0]
 
 
+def test_what_won_on_like_problems_is_no_start_where_nothing_is_transferred(
+    tmp_path: Path,
+) -> None:
+    operators = 'operators.use=["tests.evokernel.landscape:START", "tune"]'
+    first = make_plan(small(operators, "search.generations=3"))
+    with create_run(first, tmp_path / "first") as store:
+        sit(store, first, evaluator=world.Landscape())
+    other = {"from_run": str(tmp_path / "first"), "scale": "small"}
+    assert make_plan(small(operators, **other)).heirlooms
+    with pytest.raises(ConfigError, match=r"shares no problem.*of use only to an evolution"):
+        make_plan(small(operators, "search.mode=best-of-n", **other))
+
+
+def test_a_run_killed_while_it_is_made_is_no_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def killed(folder: Path, heirlooms: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("evokernel.launch.write_heirlooms", killed)
+    with pytest.raises(KeyboardInterrupt):
+        create_run(make_plan(small()), tmp_path / "run")
+    with pytest.raises(StoreError):
+        reopen(tmp_path / "run")
+
+
 def test_a_finished_run_is_reopened_without_an_evaluator(tmp_path: Path) -> None:
     class Absent(world.Landscape):
         async def start(self) -> Capacity:
@@ -244,3 +270,9 @@ def test_the_scale_follows_the_kind_of_device() -> None:
     assert default_scale("cuda") is Scale.OFFICIAL
     assert default_scale(device_kind("auto")) is Scale.SMALL
     assert make_plan(resolve(flags={"problems.level": 1})).device_words == "the CPU"
+
+
+@pytest.mark.parametrize("name", preset_names())
+def test_every_preset_names_operators_and_settings_that_there_are(name: str) -> None:
+    config = resolve(preset=name)
+    assert {"sketch", "tune", "splice"} <= load_operators(config).keys()

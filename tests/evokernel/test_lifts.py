@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from evokernel.lifts import TRIES, lifted_code, read_lifted
 from evokernel.replay import ReplayEvaluator
 from operators.registry import load_operator
 from problems.errors import EvaluatorError, StoreError
-from problems.lifted import Argument, Lifted, Output
+from problems.lifted import OPTION_SETS, Argument, Lifted, Output
 from problems.problem import Problem
 from tests.evokernel import landscape as world
 
@@ -42,7 +43,9 @@ class _Compiling(world.Landscape):
         self.lifts = 0
         self._failures = failures
 
-    async def lift(self, problem: Problem) -> tuple[Lifted, ...]:
+    async def lift(
+        self, problem: Problem, option_sets: Sequence[str] = tuple(OPTION_SETS)
+    ) -> tuple[Lifted, ...]:
         self.lifts += 1
         if self.lifts <= self._failures:
             raise EvaluatorError("the compiler's process died")

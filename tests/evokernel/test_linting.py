@@ -10,7 +10,9 @@ import pytest
 import tests.evokernel.landscape as world
 from archives.records import RunRecord
 from archives.store import Store
+from evaluator.evaluator import Lint
 from evokernel.report import read_report
+from evokernel.report_json import report_to_json
 from problems.errors import EvaluatorError, ProblemError
 from problems.problem import Problem, Scale
 
@@ -18,16 +20,17 @@ from problems.problem import Problem, Scale
 class Looking(world.Landscape):
     """A landscape that says what it thinks of problem 1."""
 
-    def __init__(self, answer: str | Exception) -> None:
+    def __init__(self, answer: str | Exception, remark: str = "") -> None:
         super().__init__()
         self.answer = answer
+        self.remark = remark
         self.looked: list[int] = []
 
-    async def lint(self, problem: Problem) -> str | None:
+    async def lint(self, problem: Problem) -> Lint:
         self.looked.append(problem.id)
         if isinstance(self.answer, Exception):
             raise self.answer
-        return self.answer if problem.id == 1 else None
+        return Lint(reason=self.answer) if problem.id == 1 else Lint(remark=self.remark)
 
 
 def searched(folder: Path, evaluator: Looking, scale: Scale = Scale.CUSTOM) -> Store:
@@ -57,6 +60,14 @@ def test_a_degenerate_problem_is_searched_but_not_counted(tmp_path: Path) -> Non
     assert [line.status == "degenerate" for line in report.problems] == [True, False]
     assert report.count("degenerate") == 1
     assert sum(line.counts for line in report.problems) == 1
+
+
+def test_of_a_loose_problem_the_report_says_so_and_counts_it(tmp_path: Path) -> None:
+    with searched(tmp_path / "run", Looking("a flaw", remark="zeros pass")) as store:
+        assert [problem.loose for problem in store.problems()] == [None, "zeros pass"]
+        report = read_report(store)
+        assert report_to_json(report)["num_loose"] == 1
+        assert [line.counts for line in report.problems] == [False, True]
 
 
 def test_bundled_problems_are_not_looked_at_again(tmp_path: Path) -> None:

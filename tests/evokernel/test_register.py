@@ -3,9 +3,9 @@ from __future__ import annotations
 from archives.attempt import Attempt, Slot
 from archives.candidate import Candidate
 from archives.configuration import with_configuration
-from archives.evaluation import ConfigurationResult, Status
+from archives.evaluation import ConfigurationResult, Evaluation, Status
 from evaluator.evaluator import EvaluationRequest
-from evokernel.register import Child, KnownIds, Register
+from evokernel.register import Child, KnownIds, Register, judged
 from tests.evokernel import landscape as world
 
 KEY = world.problem(1).key
@@ -76,6 +76,43 @@ def test_operators_see_a_generation_only_when_it_is_closed() -> None:
             configuration=point, status=Status.OK, latency_ms=1 / world.speedup_at(point, 1)
         ),
     )
+
+
+def test_points_that_a_failed_verdict_leaves_out_may_be_tried_again() -> None:
+    register = Register()
+    points = [dict.fromkeys(world.NAMES, value) for value in range(3)]
+    candidate = at(0)
+    register.claim(slot(0), candidate, points)
+    wrong = ConfigurationResult(configuration=points[1], status=Status.WRONG_VALUE)
+    evaluation = Evaluation(
+        status=Status.WRONG_VALUE, reason="wrong_value", configurations=(wrong,)
+    )
+    assert judged(evaluation, points) == (points[1],)
+    child = Child(
+        attempt=Attempt(slot=slot(0), operator="tune", candidate=candidate.id),
+        program=candidate.program_id,
+        result=candidate.id,
+        evaluation=evaluation,
+    )
+    register.close([child])
+    new, _ = register.claim(slot(0, 1), candidate, points)
+    assert new == (points[0], points[2])
+
+
+def test_a_failed_verdict_that_names_no_point_is_about_all() -> None:
+    register = Register()
+    points = [dict.fromkeys(world.NAMES, value) for value in range(3)]
+    candidate = at(0)
+    register.claim(slot(0), candidate, points)
+    evaluation = Evaluation(status=Status.BUILD_ERROR, reason="does_not_compile")
+    child = Child(
+        attempt=Attempt(slot=slot(0), operator="tune", candidate=candidate.id),
+        program=candidate.program_id,
+        result=candidate.id,
+        evaluation=evaluation,
+    )
+    register.close([child])
+    assert register.claim(slot(0, 1), candidate, points) == ((), slot(0))
 
 
 def test_known_ids_are_both_old_and_new_and_count_each_once() -> None:

@@ -1,11 +1,12 @@
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from archives.records import OperatorTally
-from evokernel.shares import LEAST_COST_S, shares, update_credits
+from evokernel.shares import LEAST_COST_S, draw, shares, update_credits
 
 NAMES = ("sketch", "tune", "splice", "rewrite")
 
@@ -70,3 +71,17 @@ def test_an_operator_that_evaluated_nothing_keeps_its_credit() -> None:
 
 def test_next_to_no_cost_is_no_infinite_credit() -> None:
     assert update_credits({}, [tally("tune", 1.0, 0.0)], 0.5)["tune"] == 1 / LEAST_COST_S
+
+
+@given(
+    merits=st.dictionaries(st.sampled_from(NAMES), st.floats(1e-6, 1e6), min_size=1),
+    seed=st.integers(0, 2**64 - 1),
+)
+def test_a_draw_is_what_numpy_would_choose(merits: dict[str, float], seed: int) -> None:
+    """What was chosen in a run that is resumed or replayed by another version is chosen again."""
+    whole = sum(merits.values())
+    odds = {name: merit / whole for name, merit in merits.items()}
+    ours, numpys = (np.random.Generator(np.random.PCG64(seed)) for _ in range(2))
+    for _ in range(3):
+        assert draw(odds, ours) == numpys.choice(list(odds), p=list(odds.values()))
+    assert ours.random() == numpys.random()
