@@ -32,13 +32,13 @@ from archives.evaluation import (
 )
 from archives.records import RunRecord
 from archives.store import Store
-from evaluator.evaluator import Capacity, EvaluationRequest
+from evaluator.evaluator import Capacity, EvaluationRequest, Lint
 from evokernel.config import RunConfig, resolve
 from evokernel.engine import Engine
 from operators.operator import OperatorContext, Parent, Proposal
 from operators.seeds import SEED
 from problems.graph import OperatorGraph
-from problems.lifted import Lifted
+from problems.lifted import OPTION_SETS, Lifted
 from problems.problem import Problem, Scale
 
 RUNS = 5
@@ -105,11 +105,13 @@ class Instant:
         """Return an empty graph."""
         return OperatorGraph(inputs=(), parameters={}, buffers={}, nodes=(), outputs=())
 
-    async def lint(self, problem: Problem) -> str | None:
+    async def lint(self, problem: Problem) -> Lint:
         """Return what the problem says of itself."""
-        return problem.degenerate
+        return Lint(reason=problem.degenerate)
 
-    async def lift(self, problem: Problem) -> tuple[Lifted, ...]:
+    async def lift(
+        self, problem: Problem, option_sets: Sequence[str] = tuple(OPTION_SETS)
+    ) -> tuple[Lifted, ...]:
         """Return nothing: nothing is compiled."""
         return ()
 

@@ -20,7 +20,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
@@ -38,14 +38,14 @@ from archives.evaluation import (
 from archives.llm_call import Message
 from archives.records import RunRecord
 from archives.store import Store
-from evaluator.evaluator import Capacity, EvaluationRequest
+from evaluator.evaluator import Capacity, EvaluationRequest, Lint
 from evokernel.config import resolve
 from evokernel.heap import settled_heap
 from evokernel.launch import Plan, load_operators, sit
 from evokernel.models import ProviderModels
 from operators.llm.loading import load_litellm
 from problems.graph import OperatorGraph
-from problems.lifted import Lifted
+from problems.lifted import OPTION_SETS, Lifted
 from problems.problem import Problem, Scale
 from tests.scripted_llm import Reply, Request, ScriptedServer, fenced, slow
 
@@ -157,11 +157,13 @@ class Slow:
         """Return an empty graph."""
         return OperatorGraph(inputs=(), parameters={}, buffers={}, nodes=(), outputs=())
 
-    async def lint(self, problem: Problem) -> str | None:
+    async def lint(self, problem: Problem) -> Lint:
         """Return what the problem says of itself."""
-        return problem.degenerate
+        return Lint(reason=problem.degenerate)
 
-    async def lift(self, problem: Problem) -> tuple[Lifted, ...]:
+    async def lift(
+        self, problem: Problem, option_sets: Sequence[str] = tuple(OPTION_SETS)
+    ) -> tuple[Lifted, ...]:
         """Return nothing: nothing is compiled."""
         return ()
 
@@ -365,7 +367,10 @@ def main() -> None:
     print(f"  one every 12 ms     {1000 * ours.one_by_one_s:.2f}")
     print(f"  plain, 64 at a time {1000 * plain.at_once_s:.2f}")
     print(f"  plain, every 12 ms  {1000 * plain.one_by_one_s:.2f}")
-    print("  (target: a candidate takes at most twice a call)")
+    print("CPU ms of the engine for a candidate: all of it less the calls of the search")
+    for how, call_s in (("64 at a time", ours.at_once_s), ("every 12 ms", ours.one_by_one_s)):
+        own_s = (fast.cpu_s - fast.calls * call_s) / fast.measured
+        print(f"  calls {how:13} {1000 * own_s:.2f} (target: at most 4.5)")
     with model("half repeated", 0.05) as url:
         half = search(url, count // 2, home)
     twice = sum(times > 1 for times in half.evaluator.asked.values())
