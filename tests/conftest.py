@@ -9,6 +9,30 @@ import pytest
 
 ALONE = {"evaluator", "zoo"}
 """Folders whose tests measure."""
+UNHURRIED = frozenset(
+    {
+        "test_ceiling.py",
+        "test_correctness.py",
+        "test_device.py",
+        "test_footprint.py",
+        "test_hardware.py",
+        "test_indices.py",
+        "test_lifting.py",
+        "test_linting.py",
+        "test_pool.py",
+        "test_reference_worker.py",
+        "test_roofline.py",
+        "test_sandbox.py",
+        "test_sanitizing.py",
+        "test_screen.py",
+        "test_sessions.py",
+        "test_wire.py",
+        "test_work.py",
+        "test_worker.py",
+        "test_zygote.py",
+    }
+)
+"""Files there that nothing disturbs."""
 
 # Importing litellm would otherwise wait for the network.
 os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
@@ -27,7 +51,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         "llm": None if os.environ.get("EVOKERNEL_TEST_LLM") else "needs EVOKERNEL_TEST_LLM",
     }
     for item in items:
-        if ALONE & set(item.path.relative_to(config.rootpath).parts):
+        folders = set(item.path.relative_to(config.rootpath).parts)
+        if ALONE & folders and item.path.name not in UNHURRIED:
             item.add_marker(pytest.mark.alone)
         for marker, reason in skips.items():
             if reason and item.get_closest_marker(marker):
