@@ -9,8 +9,8 @@ meets every set, and where it fails there, the next one does: only what passed a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Generic, TypeVar
 
@@ -148,17 +148,7 @@ class _Trial(Generic[P]):
         The process is left halted for `require_unchanged`, since what it costs to look at it and
         to end it should not keep the gate; but where memory is scarce a fresh one is ended.
         """
-        with ExitStack() as held:
-            if not self._arena.one_process:
-                held.enter_context(self._arena.gate.exclusive())
-            process, opened = self._timed_process(fresh=fresh)
-            self._open(process, number, opened)
-            if self._hidden_weights:
-                self._arena.load_hidden(process, number)
-            self._arena.furnish(process)
-            process.stop()
-            if self._arena.one_process:
-                held.enter_context(self._arena.gate.exclusive())
+        with self._on_the_clock([number], fresh=fresh, hidden=self._hidden_weights) as process:
             try:
                 blocks = self._blocks(process, number, effort)
             except CandidateFailed as failure:
@@ -285,19 +275,35 @@ class _Trial(Generic[P]):
                 raise failures[-1] from None
             return sorted(through, key=lambda number: times[number])
 
-    def _race(self, numbers: Sequence[int]) -> list[int]:
+    @contextmanager
+    def _on_the_clock(
+        self, numbers: Sequence[int], *, fresh: bool, hidden: bool = False
+    ) -> Iterator[P]:
+        """Yield a halted process that has opened configurations, under the gate.
+
+        A CPU's is forked under the gate as well: its first milliseconds are spent on the core that
+        is timed. A GPU's is made ready before: who waits for memory must not keep others from
+        ending.
+        """
+        one_process, gate = self._arena.one_process, self._arena.gate
         with ExitStack() as held:
-            if not self._arena.one_process:
-                if self._builder is not None:
-                    self._builder.stop()
-                held.enter_context(self._arena.gate.exclusive())
-            process, opened = self._timed_process(fresh=False)
+            if not one_process:
+                held.enter_context(gate.exclusive())
+            process, opened = self._timed_process(fresh=fresh)
             for number in numbers:
                 self._open(process, number, opened)
+                if hidden:
+                    self._arena.load_hidden(process, number)
             self._arena.furnish(process)
             process.stop()
-            if self._arena.one_process:
-                held.enter_context(self._arena.gate.exclusive())
+            if one_process:
+                held.enter_context(gate.exclusive())
+            yield process
+
+    def _race(self, numbers: Sequence[int]) -> list[int]:
+        if self._builder is not None and not self._arena.one_process:
+            self._builder.stop()
+        with self._on_the_clock(numbers, fresh=False) as process:
             winner, latencies = self._arena.watch(process).race(numbers)
             process.require_idle()
             process.stop()
@@ -314,7 +320,6 @@ class _Trial(Generic[P]):
             self._runner.end()
             self._runner = None
         if fresh or self._runner is None:
-            # On a CPU under the gate: its first milliseconds are spent on the core that is timed.
             self._runner, self._run = self._arena.process(self._build, timed=True), set()
             self._timed.append(self._runner)
         else:

@@ -10,8 +10,9 @@ allowed here for the noise of short legs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from statistics import median
+from typing import Protocol
 
 from evaluator.referee.timing import Block, Ratio, estimate
 
@@ -29,9 +30,17 @@ _RELATIVE = 0.15
 weighs less."""
 
 
+class Half(Protocol):
+    """Times legs of reference and candidate on the same inputs."""
+
+    def __call__(self, *, reference_first: bool) -> tuple[float, float]:
+        """Return the ms per call of reference and candidate."""
+        ...
+
+
 def held_to_single_calls(
     blocks: list[Block],
-    half: Callable[[bool], tuple[float, float]],
+    half: Half,
     *,
     slack_ms: float = SHORT_LEG_MS,
 ) -> list[Block]:
@@ -39,8 +48,7 @@ def held_to_single_calls(
 
     Args:
         blocks: Those of long legs.
-        half: Times a leg of one call of each, the reference first if that is asked for: ms of
-            reference and candidate.
+        half: Times a leg of one call of each.
         slack_ms: What short legs differ by.
     """
     ratio = estimate(blocks)
@@ -48,7 +56,7 @@ def held_to_single_calls(
         return blocks
     factors: list[float] = []
     while len(factors) < ROUNDS:
-        pairs = [half(bool(number % 2)) for number in range(num_pairs(ratio))]
+        pairs = [half(reference_first=bool(number % 2)) for number in range(num_pairs(ratio))]
         factors.append(slower_alone(ratio, pairs, slack_ms))
         if factors[-1] == 1.0:
             return blocks

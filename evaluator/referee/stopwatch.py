@@ -104,11 +104,8 @@ class Stopwatch:
             if len(kept) >= MIN_BLOCKS and estimate(kept).width <= effort.max_width:
                 self._require_slope(index, calls, estimate(kept))
                 self._require_prompt(estimate(kept))
-                return held_to_single_calls(kept, partial(self._single_calls, index))
+                return held_to_single_calls(kept, partial(self._half, index, 1))
         raise host_noisy("the legs of reference or candidate differ too much among themselves")
-
-    def _single_calls(self, index: int, reference_first: bool) -> tuple[float, float]:
-        return self._half(index, 1, reference_first=reference_first)
 
     def _round(self, index: int, calls: int, effort: Effort) -> list[Block]:
         """Time a round of blocks; fewer where they show that there is no hope."""

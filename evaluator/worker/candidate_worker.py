@@ -82,13 +82,7 @@ class CandidateWorker:
             return model
 
         facts = take_census(fresh_model, arguments, folders)
-
-        def again() -> object:
-            if program.keeper is not None:
-                program.keeper.put_back()
-            return program.model(*arguments[0])
-
-        return {**facts, "spread": measure_spread(again)}
+        return {**facts, "spread": measure_spread(lambda: program.call_again(arguments[0]))}
 
     def _run_leg(self, request: dict[str, Any]) -> dict[str, Any]:
         if not request["bases"]:

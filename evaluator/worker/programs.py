@@ -39,6 +39,12 @@ class OpenProgram:
     state: tuple[ValueSpec, ...]
     output_bytes: list[int] = field(default_factory=list)
 
+    def call_again(self, arguments: Sequence[object]) -> object:
+        """Call the model after its buffers are put back, as if it had not been called before."""
+        if self.keeper is not None:
+            self.keeper.put_back()
+        return self.model(*arguments)
+
 
 class Programs:
     """Open candidates by the numbers that the referee gave them."""

@@ -148,12 +148,9 @@ class CudaStopwatch:
                 confirmed = self._confirmed(index, calls, kept, effort)
                 if calls == 1:
                     return confirmed
-                alone = partial(self._single_calls, index)
-                return held_to_single_calls(confirmed, alone, slack_ms=SHORT_LEG_MS)
+                half = partial(self._half, index, 1)
+                return held_to_single_calls(confirmed, half, slack_ms=SHORT_LEG_MS)
         raise host_noisy("the legs of reference or candidate differ too much among themselves")
-
-    def _single_calls(self, index: int, reference_first: bool) -> tuple[float, float]:
-        return self._half(index, 1, reference_first=reference_first)
 
     def _round(self, index: int, calls: int, effort: Effort) -> list[Block]:
         """Time a round of blocks; fewer where they show that there is no hope."""

@@ -193,13 +193,7 @@ class CudaCandidateWorker:
         arguments = self._inputs(program, "check", 0, request["numbers"])
         folders = [os.environ["EVOKERNEL_BUILD_DIR"], os.environ["TMPDIR"]]
         facts = take_census(program.model, arguments, request["calls"], folders)
-
-        def again() -> object:
-            if program.keeper is not None:
-                program.keeper.put_back()
-            return program.model(*arguments)
-
-        return {**facts, "spread": measure_spread(again)}
+        return {**facts, "spread": measure_spread(lambda: program.call_again(arguments))}
 
     def _inputs(
         self, program: OpenProgram, room: str, place: int, numbers: Sequence[object]
