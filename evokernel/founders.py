@@ -12,7 +12,7 @@ from operators.seeds import load_seeds
 from problems.errors import ConfigError
 from problems.problem import Problem
 
-__all__ = ["Kernels", "gather_founders"]
+__all__ = ["Kernels", "gather_founders", "ranked_elites"]
 
 Kernels = Mapping[str, Sequence[tuple[str, str]]]
 """(name, source) pairs by problem key."""
@@ -75,11 +75,19 @@ def _elites_of(
     return {key: kernels for key, kernels in elites.items() if kernels}
 
 
-def _ranked(store: Store, problem_key: str) -> list[tuple[str, str]]:
-    """(name, source) of each elite with a kernel of its own, the best first."""
+def ranked_elites(store: Store, problem_key: str) -> list[Candidate]:
+    """Return the elites of a problem, the best by the objective first.
+
+    Those that failed their latest verification are left out.
+    """
     found = store.elite_evaluations(problem_key)
     ranked = sorted(found, key=lambda each: (-(found[each].objective_speedup or 0.0), each))
-    candidates = [store.candidate(candidate, problem_key) for candidate in ranked]
+    return [store.candidate(candidate, problem_key) for candidate in ranked]
+
+
+def _ranked(store: Store, problem_key: str) -> list[tuple[str, str]]:
+    """(name, source) of each elite with a kernel of its own, the best first."""
+    candidates = ranked_elites(store, problem_key)
     return [
         (f"{store.run().name} {candidate.id[:12]}", candidate.source)
         for candidate in candidates

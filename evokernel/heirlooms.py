@@ -20,6 +20,7 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 from archives.candidate import Language
 from archives.configuration import Configuration, read_configuration
 from archives.store import Store
+from evokernel.founders import ranked_elites
 from evokernel.likeness import Form
 from problems.errors import StoreError
 from problems.problem import Problem
@@ -136,11 +137,8 @@ def read_heirlooms(folder: Path) -> tuple[Heirloom, ...]:
 
 def _heirloom(store: Store, problem: Problem) -> Heirloom:
     """The configurations of a problem's elites, those with a kernel of their own."""
-    found = store.elite_evaluations(problem.key)
-    ranked = sorted(found, key=lambda each: (-(found[each].objective_speedup or 0.0), each))
     kept: dict[frozenset[str], list[Configuration]] = {}
-    for each in ranked:
-        candidate = store.candidate(each, problem.key)
+    for candidate in ranked_elites(store, problem.key):
         point = read_configuration(candidate.source)
         group = kept.setdefault(frozenset(point), [])
         is_own = candidate.language is not Language.TORCH
