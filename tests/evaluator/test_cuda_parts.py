@@ -26,7 +26,7 @@ from evaluator.referee.cuda.reference import Room
 from evaluator.referee.cuda.stopwatch import calls_per_leg
 from evaluator.referee.failure import CandidateFailed
 from evaluator.wire import ValueSpec
-from evaluator.worker.cuda import comparison, patience
+from evaluator.worker.cuda import comparison
 from evaluator.worker.cuda.census import Launch, facts_of
 from problems.errors import EvaluatorError
 
@@ -372,37 +372,3 @@ class TestOutputs:
 
     def test_repeated_rows_are_seen(self) -> None:
         assert self.outputs(self.described(stride=[0, 1])).overlapping == [True]
-
-
-class TestPatience:
-    class Driver:
-        """Counts how often memory was given back."""
-
-        def __init__(self) -> None:
-            self.trims = 0
-
-        def trim(self) -> None:
-            self.trims += 1
-
-    @pytest.fixture(autouse=True)
-    def hurry(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(patience, "_PAUSE_S", 0.0)
-
-    def test_what_finds_no_memory_is_done_later(self) -> None:
-        driver, left = self.Driver(), [1, 2]
-
-        def work() -> str:
-            if left:
-                left.pop()
-                raise torch.OutOfMemoryError
-            return "done"
-
-        assert patience.patiently(driver, work) == "done"  # type: ignore[arg-type] # trims only
-        assert driver.trims == 2
-
-    def test_what_never_fits_fails(self) -> None:
-        def work() -> str:
-            raise torch.OutOfMemoryError
-
-        with pytest.raises(torch.OutOfMemoryError):
-            patience.patiently(self.Driver(), work)  # type: ignore[arg-type] # trims only

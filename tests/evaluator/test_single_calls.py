@@ -6,68 +6,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from archives.candidate import Candidate
-from archives.evaluation import Evaluation, Interval, Status
-from evaluator.evaluator import EvaluationRequest
+from archives.evaluation import Interval
 from evaluator.referee.referee import Referee
 from evaluator.referee.single_calls import num_pairs, slower_alone
 from evaluator.referee.timing import Ratio
-from tests.evaluator.referee_cases import new_referee, problem_of
-
-THIN = problem_of(
-    """
-import torch
-from torch import nn
-
-
-class Model(nn.Module):
-    def __init__(self, width):
-        super().__init__()
-        self.linear = nn.Linear(width, width)
-
-    def forward(self, x):
-        return self.linear(x)
-
-
-def get_inputs():
-    return [torch.randn(1, 3072)]
-
-
-def get_init_inputs():
-    return [3072]
-"""
-)
-MERGED = """
-import sys
-
-import torch
-from torch import nn
-
-
-def leg():
-    frame = vars(sys)["_get" + "frame"]()
-    while frame is not None:
-        sets = frame.f_locals.get("arguments")
-        if sets and type(sets[0]) is list:
-            return [values[0] for values in sets]
-        frame = frame.f_back
-    return []
-
-
-class ModelNew(nn.Module):
-    def __init__(self, width):
-        super().__init__()
-        self.linear = nn.Linear(width, width)
-        self.ready = []
-
-    def forward(self, x):
-        inputs = leg()
-        if len(inputs) < 2:
-            return self.linear(x)
-        if x is inputs[0]:
-            self.ready = list(self.linear(torch.stack(inputs)).unbind())
-        return self.ready.pop(0)
-"""
+from tests.evaluator.referee_cases import judge, new_referee
+from tests.zoo.entries import cheats, problem
 
 
 @pytest.fixture(scope="module")
@@ -78,20 +22,9 @@ def referee() -> Iterator[Referee]:
     one.close()
 
 
-def settled(referee: Referee, source: str) -> Evaluation:
-    """Judge; again where the host was too busy."""
-    for _ in range(5):
-        request = EvaluationRequest(problem=THIN, candidate=Candidate.of(THIN.key, source))
-        verdict = referee.evaluate(request)
-        if verdict.status is not Status.UNSTABLE:
-            break
-    return verdict
-
-
 def test_calls_merged_into_one_gain_nothing(referee: Referee) -> None:
-    verdict = settled(referee, MERGED)
-    if verdict.status is Status.UNSTABLE:
-        pytest.skip(f"this host is too busy to time anything: {verdict.log}")
+    (merged,) = (entry for entry in cheats() if entry.name == "merged_calls")
+    verdict = judge(referee, problem(merged.problem), merged.source)
     assert verdict.interval is not None, verdict.log
     assert verdict.interval.low < 1.1, verdict.speedup
 

@@ -1,0 +1,44 @@
+"""Memory that others have at the moment is waited for."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from evaluator.worker.cuda import patience
+
+
+class Driver:
+    """Counts how often memory was given back."""
+
+    def __init__(self) -> None:
+        self.trims = 0
+
+    def trim(self) -> None:
+        self.trims += 1
+
+
+@pytest.fixture(autouse=True)
+def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(patience, "_PAUSE_S", 0.0)
+
+
+def test_what_finds_no_memory_is_done_later() -> None:
+    driver, left = Driver(), [1, 2]
+
+    def work() -> str:
+        if left:
+            left.pop()
+            raise torch.OutOfMemoryError
+        return "done"
+
+    assert patience.patiently(driver, work) == "done"  # type: ignore[arg-type] # trims only
+    assert driver.trims == 2
+
+
+def test_what_never_fits_fails() -> None:
+    def work() -> str:
+        raise torch.OutOfMemoryError
+
+    with pytest.raises(torch.OutOfMemoryError):
+        patience.patiently(Driver(), work)  # type: ignore[arg-type] # trims only
