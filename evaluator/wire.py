@@ -94,8 +94,7 @@ CUDA reference worker (role "cuda_reference")
             own precision), means (of the float64 outputs)
     nulls   number, constants, enough  -> found: for each output, by name, the deviation of what
             computes nothing
-    room    room (its number), sets, may_fail -> handle (null: there is no memory, and it may
-            fail), offset, bytes
+    room    room (its number), sets    -> handle, offset, bytes
     clear   rooms                      -> frees them
     show    room, number               -> copies a check set to the first place: numbers
     shown   room, number               -> unchanged

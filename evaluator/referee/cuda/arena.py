@@ -15,10 +15,10 @@ from evaluator.referee.arena import published_weights
 from evaluator.referee.checking import Accuracy, Wanted, check_sets, mismatch_of_form
 from evaluator.referee.correctness import judge
 from evaluator.referee.cuda.ahead import compile_ahead
-from evaluator.referee.cuda.candidate import CudaCandidate, CudaOutputs, started, unreadable
+from evaluator.referee.cuda.candidate import CudaCandidate, CudaOutputs, unreadable
 from evaluator.referee.cuda.monitor import Conditions, Monitor
-from evaluator.referee.cuda.sealed import timed_room
 from evaluator.referee.cuda.session import CudaCheckSet, CudaSession
+from evaluator.referee.cuda.starting import furnish, started
 from evaluator.referee.cuda.stopwatch import CudaStopwatch
 from evaluator.referee.deadlines import Deadlines
 from evaluator.referee.device import CoreSets
@@ -146,7 +146,7 @@ class CudaArena:
 
     def furnish(self, process: CudaCandidate) -> None:
         """Give a process its timed room: who waits for memory must not keep others from ending."""
-        process.give_room(timed_room(self._session), self._session.memory.num_timed)
+        furnish(self._session, process)
 
     def watch(self, process: CudaCandidate) -> CudaStopwatch:
         """Make a clock; the process moves to the cores of what is timed."""

@@ -28,9 +28,8 @@ from evaluator.referee.spawner import Spawner, Worker, WorkerPlan
 from evaluator.wire import ITEM_BYTES, ChannelClosed, FrameError, ValueSpec
 from problems.errors import EvaluatorError, EvoKernelError, WorkerDied, WorkerTimeout
 
-__all__ = ["CudaCandidate", "CudaOutputs", "Leg", "started", "unreadable"]
+__all__ = ["CHECK_ROOM", "TIMED_ROOM", "CudaCandidate", "CudaOutputs", "Leg", "unreadable"]
 
-STARTS, START_PAUSE_S = 15, 2.0
 CHECK_ROOM = "check"
 TIMED_ROOM = "timed"
 _HANDLE_DIGITS = frozenset("0123456789abcdef")
@@ -340,24 +339,6 @@ class CudaCandidate:
                 # After such an error a context computes nothing any more.
                 self._worker.end()
             raise failure
-
-
-def started(
-    session: CudaSession, spawner: Spawner, plan: WorkerPlan, deadlines: Deadlines
-) -> CudaCandidate:
-    """Start a process; wait a while where others have the memory that its context needs.
-
-    Raises:
-        EvaluatorError: It gets none, or the reference's process has ended.
-    """
-    for _ in range(STARTS):
-        try:
-            return CudaCandidate(session, spawner, plan, deadlines)
-        except EvaluatorError:
-            if session.reference.worker.ended:
-                raise
-            time.sleep(START_PAUSE_S)
-    return CudaCandidate(session, spawner, plan, deadlines)
 
 
 def unreadable() -> CandidateFailed:

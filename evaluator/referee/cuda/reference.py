@@ -26,8 +26,6 @@ __all__ = ["SETTLING_S", "CudaReference", "Numbers", "Released", "Room"]
 SETTLING_S = 0.001
 """Pause of the device before each leg: whoever came right after other work was 1 % slower."""
 
-ROOM_TRIES, ROOM_PAUSE_S = 30, 1.0
-
 Numbers = Sequence[object]
 """The plain numbers among a set's inputs, encoded; None in place of tensors."""
 
@@ -131,15 +129,13 @@ class CudaReference:
         ]
 
     def room(self, sets: int) -> Room:
-        """Allocate a room for some input sets; wait a while where others have the memory."""
+        """Allocate a room for some input sets.
+
+        Raises:
+            EvaluatorError: Others have the memory at the moment.
+        """
         number = next(self._room_numbers)
-        for _ in range(ROOM_TRIES):
-            reply = self._ask("room", room=number, sets=sets, may_fail=True)
-            if reply["handle"] is not None:
-                break
-            time.sleep(ROOM_PAUSE_S)
-        else:
-            reply = self._ask("room", room=number, sets=sets, may_fail=False)
+        reply = self._ask("room", room=number, sets=sets)
         return Room(
             number=number,
             handle=str(reply["handle"]),

@@ -19,15 +19,16 @@ from dataclasses import replace
 from statistics import median
 
 from archives.evaluation import Status
-from evaluator.referee.cuda.candidate import CHECK_ROOM, TIMED_ROOM, CudaCandidate
+from evaluator.referee.cuda.candidate import CudaCandidate
 from evaluator.referee.cuda.clocks import SealBases, SealedLeg
 from evaluator.referee.cuda.reference import Numbers, Released
 from evaluator.referee.cuda.session import CudaSession
+from evaluator.referee.cuda.starting import timed_room
 from evaluator.referee.cuda.timed_outputs import TimedOutputs
 from evaluator.referee.failure import CandidateFailed, host_noisy
 from evaluator.referee.timing import MAX_LEG_MS
 
-__all__ = ["SealedClock", "measure_bases", "timed_room"]
+__all__ = ["SealedClock", "measure_bases"]
 
 _LOG = logging.getLogger(__name__)
 
@@ -100,11 +101,6 @@ def _trial_legs(
         )
         return None
     return legs if all(leg.queued for leg in legs) else None
-
-
-def timed_room(session: CudaSession) -> str:
-    """Return the name of the room for timed sets: where there is one set, that of check sets."""
-    return CHECK_ROOM if session.memory.in_turn else TIMED_ROOM
 
 
 def _beside(session: CudaSession, trial: CudaCandidate) -> SealBases | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from threading import Lock, Semaphore
 
 from archives.evaluation import DeviceFingerprint
@@ -11,15 +11,16 @@ from archives.rates import Rates
 from evaluator.evaluator import EvaluationRequest, Purpose
 from evaluator.gate import Gate
 from evaluator.referee.cuda.arena import CudaArena, CudaBench
-from evaluator.referee.cuda.candidate import started
 from evaluator.referee.cuda.device import cores_of, environment_of, fingerprint, gpu_of
 from evaluator.referee.cuda.memory import CONTEXT_BYTES, Admission
 from evaluator.referee.cuda.monitor import open_monitor, summary
 from evaluator.referee.cuda.possible import SpeedOfLight
 from evaluator.referee.cuda.sealed import measure_bases
 from evaluator.referee.cuda.session import CudaCheckSet, CudaSession
+from evaluator.referee.cuda.starting import furnish, started
 from evaluator.referee.deadlines import Deadlines
 from evaluator.referee.device import CoreSets, memory_bytes
+from evaluator.referee.failure import CandidateFailed
 from evaluator.referee.in_turn import SetsInTurn
 from evaluator.referee.inputs import RENEWAL
 from evaluator.referee.ladder import climb
@@ -187,6 +188,9 @@ class CudaStation:
         with session.closing_on_error():
             trial = started(session, bench.spawner, self._trial_plan, bench.deadlines)
             try:
+                with suppress(CandidateFailed):
+                    # Its legs will fail then, and tell that none can be sealed.
+                    furnish(session, trial)
                 with bench.gate.exclusive():
                     session.settle()
                     session.seal_bases = measure_bases(session, trial)

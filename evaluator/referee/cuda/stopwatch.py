@@ -25,8 +25,9 @@ from evaluator.referee.cuda.candidate import CudaCandidate, Leg
 from evaluator.referee.cuda.clocks import Reading, SealedLeg, disagreement, shortfall
 from evaluator.referee.cuda.monitor import Conditions, Monitor
 from evaluator.referee.cuda.reference import Numbers
-from evaluator.referee.cuda.sealed import SealedClock, timed_room
+from evaluator.referee.cuda.sealed import SealedClock
 from evaluator.referee.cuda.session import CudaSession
+from evaluator.referee.cuda.starting import timed_room
 from evaluator.referee.cuda.timed_outputs import TimedOutputs
 from evaluator.referee.effort import Effort
 from evaluator.referee.failure import CandidateFailed, host_noisy

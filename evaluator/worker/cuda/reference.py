@@ -127,12 +127,7 @@ class CudaReferenceWorker:
 
     def _room(self, request: dict[str, Any]) -> dict[str, Any]:
         """Allocate memory for some input sets that a candidate is to be given."""
-        try:
-            room = self._rooms.open(request["room"], self._problem().inputs, request["sets"])
-        except Failure as failure:
-            if failure.status is not Status.OUT_OF_MEMORY or not request["may_fail"]:
-                raise
-            return {"handle": None}
+        room = self._rooms.open(request["room"], self._problem().inputs, request["sets"])
         handle, offset = room.export()
         return {"handle": handle, "offset": offset, "bytes": room.extent[1]}
 

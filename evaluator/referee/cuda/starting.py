@@ -1,0 +1,58 @@
+"""Starting candidates' processes where others have the GPU's memory at the moment.
+
+What a process takes is accounted for (`memory`), but contexts and torch's cache only roughly.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from evaluator.referee.cuda.candidate import CHECK_ROOM, TIMED_ROOM, CudaCandidate
+from evaluator.referee.cuda.session import CudaSession
+from evaluator.referee.deadlines import Deadlines
+from evaluator.referee.spawner import Spawner, WorkerPlan
+from problems.errors import EvaluatorError
+
+__all__ = ["furnish", "started", "timed_room"]
+
+T = TypeVar("T")
+TRIES, PAUSE_S = 15, 2.0
+
+
+def started(
+    session: CudaSession, spawner: Spawner, plan: WorkerPlan, deadlines: Deadlines
+) -> CudaCandidate:
+    """Start a process; waits for memory."""
+    return _patiently(session, lambda: CudaCandidate(session, spawner, plan, deadlines))
+
+
+def furnish(session: CudaSession, candidate: CudaCandidate) -> None:
+    """Give a process its timed room; waits for memory. Not to be called under the timing gate."""
+    _patiently(session, lambda: candidate.give_room(timed_room(session), session.memory.num_timed))
+
+
+def timed_room(session: CudaSession) -> str:
+    """Return the name of the room for timed sets: where there is one set, that of check sets."""
+    return CHECK_ROOM if session.memory.in_turn else TIMED_ROOM
+
+
+def _patiently(session: CudaSession, work: Callable[[], T]) -> T:
+    """Do something that takes memory of the GPU; where others have it, again for half a minute.
+
+    Args:
+        session: The problem.
+        work: What is to be done; it may be done again.
+
+    Raises:
+        EvaluatorError: There is none, or the reference's process has ended.
+    """
+    for _ in range(TRIES):
+        try:
+            return work()
+        except EvaluatorError:
+            if session.reference.worker.ended:
+                raise
+            time.sleep(PAUSE_S)
+    return work()
