@@ -1,4 +1,8 @@
-"""The device of a run: numbers of two devices or of two referees never mix in one run."""
+"""The device of a run: numbers that would not compare never mix in one run.
+
+A GPU is measured by the device's own clock, at clocks that are watched, so that one of the same
+model with the same software stands for another. Of a CPU no two hosts are alike.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,9 @@ from evaluator.evaluator import Capacity
 from problems.errors import ConfigError
 
 __all__ = ["settle_device"]
+
+_SOFTWARE = ("torch", "triton", "cuda", "driver")
+"""Versions on which the time of a kernel on a GPU depends."""
 
 
 def settle_device(store: Store, run: RunRecord, capacity: Capacity) -> None:
@@ -19,8 +26,8 @@ def settle_device(store: Store, run: RunRecord, capacity: Capacity) -> None:
         capacity: What the evaluator found here.
 
     Raises:
-        ConfigError: The run was measured on another device, with another number of threads or
-            by another version of the referee.
+        ConfigError: The run was measured on another kind of GPU, with other software for it, on
+            another CPU, with another number of threads or by another version of the referee.
     """
     if run.device is None:
         store.set_device(
@@ -43,7 +50,14 @@ def _difference(run: RunRecord, capacity: Capacity) -> str:
     """What differs between the run's measurements and those to be had here; "" for nothing."""
     assert run.device is not None
     then, now = run.device, capacity.device
-    if then.uuid != now.uuid:
+    if then.kind == now.kind == "cuda":
+        if then.name != now.name:
+            return f"it was measured on {then}, this one is {now}"
+        for part in _SOFTWARE:
+            before, here = then.versions.get(part, "none"), now.versions.get(part, "none")
+            if before != here:
+                return f"it was measured with {part} {before}, here is {here}"
+    elif then.uuid != now.uuid:
         return f"it was measured on {then} of another machine, this one is {now}"
     if then.threads != now.threads:
         return f"it was measured with {then.threads} threads, here are {now.threads}"

@@ -21,6 +21,7 @@ from evaluator.evaluator import Capacity, EvaluationRequest
 from evokernel.engine import Engine
 from problems.errors import ConfigError, StoreError
 from tests.evokernel import landscape as world
+from tests.evokernel.gpu_landscape import GPU, GpuLandscape
 
 
 def test_a_second_engine_is_refused(tmp_path: Path) -> None:
@@ -160,6 +161,37 @@ def test_a_run_is_not_resumed_where_its_numbers_would_not_compare(
         assert elsewhere.is_closed
         assert store.run().state is RunState.FINISHED
         assert canonical_export(store) == before
+
+
+class OtherGpu(GpuLandscape):
+    """A GPU that is not the one on which the run began."""
+
+    def __init__(self, **changes: object) -> None:
+        super().__init__()
+        self._changes = changes
+
+    async def start(self) -> Capacity:
+        device = replace(GPU, uuid="gpu-of-another-machine", **self._changes)  # type: ignore[arg-type]
+        return replace(await super().start(), device=device)
+
+
+def test_a_run_goes_on_with_another_gpu_of_the_same_kind(tmp_path: Path) -> None:
+    config = world.config("search.generations=0")
+    with world.new_store(tmp_path / "run", config, 1) as store:
+        world.sit(store, config, GpuLandscape())
+        again = world.config("search.generations=1")
+        assert world.sit(store, again, OtherGpu()).state is RunState.FINISHED
+        assert store.counts().evaluations > 0
+        for changes, sentence in (
+            ({"name": "NVIDIA H100"}, "was measured on NVIDIA H200, this one is NVIDIA H100"),
+            (
+                {"versions": {"torch": "2.12.0", "driver": "580.1"}},
+                "with torch 2.11.0, here is 2.12.0",
+            ),
+            ({"versions": {"torch": "2.11.0"}}, "with driver 580.1, here is none"),
+        ):
+            with pytest.raises(ConfigError, match=sentence):
+                world.sit(store, world.config("search.generations=2"), OtherGpu(**changes))
 
 
 def test_a_seed_for_a_solved_problem_is_evaluated_and_one_for_a_skipped_problem_waits(
