@@ -1,7 +1,8 @@
 """Having a problem's reference compiled by Inductor, in a process of its own.
 
-Compiling needs cores alone and goes on beside whatever is timed; the one run at its end shares the
-device as a check does. What fails costs its own option set.
+Compiling needs cores alone and goes on beside whatever is timed; drawing the inputs, and the one
+run at the end, share the device as a check does, and take its memory only meanwhile. What fails
+costs its own option set.
 """
 
 from __future__ import annotations
@@ -51,11 +52,11 @@ def lift(
     if plan is None:
         return ()
     found: list[Lifted] = []
-    with station.lifting(bytes_of_run(graph)):
-        while len(found) < len(option_sets):
-            left = dict(list(option_sets.items())[len(found) :])
-            # What ends its process takes that one option set with it.
-            found += _in_one_process(station, plan, problem, left)
+    num_bytes = bytes_of_run(graph)
+    while len(found) < len(option_sets):
+        left = dict(list(option_sets.items())[len(found) :])
+        # What ends its process takes that one option set with it.
+        found += _in_one_process(station, plan, problem, left, num_bytes)
     return tuple(found)
 
 
@@ -67,29 +68,33 @@ def bytes_of_run(graph: OperatorGraph | None) -> int:
 
 
 def _in_one_process(
-    station: Station, plan: WorkerPlan, problem: Problem, option_sets: OptionSets
+    station: Station, plan: WorkerPlan, problem: Problem, option_sets: OptionSets, num_bytes: int
 ) -> Iterator[Lifted]:
     """Yield one result after the other, until the process fails; there is one at least."""
     worker = station.spawner.spawn(plan)
     name = next(iter(option_sets))
     try:
         fields = {"source": problem.source, "precision": problem.precision}
-        reply = worker.request("open", COMPILE_S, device=station.device.kind, **fields)
+        worker.request("prepare", COMPILE_S)
+        with station.lifting(num_bytes):
+            reply = worker.request("open", COMPILE_S, device=station.device.kind, **fields)
         for name, options in option_sets.items():
             if not reply["ok"]:
                 yield _failed(name, "problem_raised", str(reply.get("log", "")))
             else:
-                yield _one(station, worker, name, options)
+                yield _one(station, worker, name, options, num_bytes)
     except EvaluatorError as error:
         yield _failed(name, "process_failed", str(error))
     finally:
         worker.end()
 
 
-def _one(station: Station, worker: Worker, name: str, options: Mapping[str, object]) -> Lifted:
+def _one(
+    station: Station, worker: Worker, name: str, options: Mapping[str, object], num_bytes: int
+) -> Lifted:
     reply = worker.request("compile", COMPILE_S, name=name, options=dict(options))
     if reply["ok"] and reply["lifted"] is None:
-        with station.sharing():
+        with station.lifting(num_bytes), station.sharing():
             reply = worker.request("finish", station.problem_s)
     return _read(name, reply)
 

@@ -21,6 +21,7 @@ class LiftWorker:
     def __init__(self) -> None:
         self._lifter: Lifter | None = None
         self.handlers: dict[str, Handler] = {
+            "prepare": self._prepare,
             "open": self._open,
             "compile": self._compile,
             "finish": self._finish,
@@ -31,15 +32,20 @@ class LiftWorker:
         del request
         return describe(error, file="", status=Status.BUILD_ERROR, reason="problem_raised")
 
-    def _open(self, request: dict[str, Any]) -> dict[str, Any]:
+    def _prepare(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Import what compiles, which takes seconds."""
+        del request
         os.environ["TORCHINDUCTOR_CACHE_DIR"] = os.path.join(os.environ["TMPDIR"], "inductor")
         # Not in every worker: these import what compiles.
         from torch._inductor import config
 
-        from evaluator.worker.lifting import Lifter
-
         # More than one would be processes that are started through sockets.
         config.compile_threads = 1
+        return {}
+
+    def _open(self, request: dict[str, Any]) -> dict[str, Any]:
+        from evaluator.worker.lifting import Lifter
+
         self._lifter = Lifter(request["source"], request["precision"], request["device"])
         return {}
 

@@ -1,8 +1,9 @@
 """Running a reference through Inductor, and keeping the code that it writes.
 
 The reference is built as the benchmark builds it (training mode, no gradients) and compiled
-without guards for other sizes. Compiling happens on the CPU; kernels run on the device once at
-the end, so that Inductor's own choices of block sizes can be read.
+without guards for other sizes. Compiling happens on the CPU, and its inputs have no memory
+meanwhile; kernels run on the device once at the end, so that Inductor's own choices of block sizes
+can be read.
 """
 
 from __future__ import annotations
@@ -60,6 +61,7 @@ class Lifter:
             inputs = module.get_inputs()
         self._model: nn.Module = model.to(self._device, dtype)
         self._inputs = [_placed(value, self._device, dtype) for value in inputs]
+        self._put_away()
         self._record = Record()
         self._run: Callable[..., Any] | None = None
         self._options = ""
@@ -106,6 +108,7 @@ class Lifter:
         assert self._run is not None, "compile first"
         self._record.may_run = True
         try:
+            self._bring_back()
             with torch.no_grad():
                 returned = self._run(*self._inputs)
             return self._lifted(returned)
@@ -113,6 +116,32 @@ class Lifter:
             return self._failed(*refusal.args)
         except Exception as error:  # noqa: BLE001 - generated code may fail; it is told
             return self._failed("run_failed", f"{type(error).__name__}: {_line(error)}")
+        finally:
+            self._put_away()
+
+    def _put_away(self) -> None:
+        """Free the memory of inputs: compiling asks for their sizes alone."""
+        for tensor in self._drawn():
+            tensor.untyped_storage().resize_(0)
+        if self._device.type == "cuda":
+            torch.cuda.empty_cache()
+
+    def _bring_back(self) -> None:
+        """Give inputs memory again. Which numbers are there decides nothing."""
+        for tensor in self._drawn():
+            tensor.untyped_storage().resize_(tensor.numel() * tensor.element_size())
+            tensor.fill_(0.5)
+
+    def _drawn(self) -> list[torch.Tensor]:
+        """Inputs whose numbers do not matter: no indices, and no views of larger tensors."""
+        return [
+            value
+            for value in self._inputs
+            if isinstance(value, torch.Tensor)
+            and value.is_floating_point()
+            and value.device.type == self._device.type
+            and value.untyped_storage().nbytes() in (0, value.numel() * value.element_size())
+        ]
 
     def _lifted(self, returned: object) -> Lifted:
         record = self._record

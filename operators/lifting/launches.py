@@ -27,6 +27,9 @@ _MOST_DEPTH = 8192
 _LEAST_SCAN_BLOCK = 256
 """Of a scan split over programs, whose workspace is sized for it (`min_split_scan_rblock`)."""
 _LEAST_TEMPLATE_BLOCK, _MOST_TEMPLATE_BLOCK = 16, 256
+_MOST_TILE = 8192
+"""Elements of a program at a time, beyond what Inductor tries itself. Tiles of 65,536 and more with
+four warps took the compiler minutes, and were slow (level 1, problem 49, on an H200)."""
 
 Value = int | bool
 
@@ -81,12 +84,15 @@ def parameters_of(kernel: TritonKernel, known: Kernel | None, suffix: str) -> Pa
         for name in names:
             if name in other:
                 tried[name].add(other[name])
-    space = {name: _choices(name, point[name], tried[name], kernel) for name in names}
+    space = {name: _choices(name, point, tried[name], kernel) for name in names}
     return Parameters(names={name: name + suffix for name in names}, space=space, point=point)
 
 
-def _choices(name: str, value: Value, tried: set[Value], kernel: TritonKernel) -> tuple[Value, ...]:
+def _choices(
+    name: str, point: Mapping[str, Value], tried: set[Value], kernel: TritonKernel
+) -> tuple[Value, ...]:
     """Values that Inductor knows, and those near the one it chose that its text permits."""
+    value = point[name]
     if isinstance(value, bool):
         return (False, True)
     found = set(tried)
@@ -98,7 +104,11 @@ def _choices(name: str, value: Value, tried: set[Value], kernel: TritonKernel) -
     elif name == "num_warps":
         found |= {value // 2, value * 2}
     elif name.endswith("BLOCK") or name == "RSPLIT" or name in kernel.template:
-        found |= {value // 4, value // 2, value * 2, value * 4}
+        near = {value // 4, value // 2, value * 2, value * 4}
+        beside = (
+            math.prod(size for other, size in point.items() if other.endswith("BLOCK")) // value
+        )
+        found |= {one for one in near if one < value or one * beside <= _MOST_TILE}
     permitted = {one for one in found if one == value or _is_permitted(name, one, kernel)}
     return tuple(sorted(permitted))
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import nullcontext
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,6 +16,7 @@ from evaluator.evaluator import EvaluationRequest
 from evaluator.referee.lifting import lift
 from evaluator.referee.referee import new_referee
 from evaluator.wire import ChannelClosed
+from evaluator.worker.lifting import Lifter
 from operators.lifting.program import write_lifted
 from problems.catalogue import load_level
 from problems.lifted import OPTION_SETS, Argument, Lifted, Output
@@ -56,6 +57,7 @@ def test_a_worker_lifts_and_the_text_runs_alone(zygote: ZygoteHarness) -> None:
     worker = zygote.spawn("lift")
     asked: dict[str, Any] = {"source": _MODEL, "precision": "fp32", "device": "cpu"}
     assert worker.ask("finish")["reason"] == "not_open"
+    worker.demand("prepare")
     worker.demand("open", **asked)
     assert worker.demand("compile", name="default", options={})["lifted"] is None
     lifted = Lifted.from_json(worker.demand("finish")["lifted"])
@@ -122,7 +124,7 @@ def _written(name: str) -> dict[str, Any]:
 
 
 def test_what_kills_its_process_costs_one_option_set() -> None:
-    ready = {"open": {"ok": True}, "compile": {"ok": True, "lifted": None}}
+    ready = {"prepare": {"ok": True}, "open": {"ok": True}, "compile": {"ok": True, "lifted": None}}
     first = _Worker(
         {**ready, "finish one": _written("one"), "compile two": ChannelClosed("it is gone")}
     )
@@ -151,6 +153,44 @@ def test_failures_are_results_with_a_reason() -> None:
     assert [one.options for one in found_all] == list(OPTION_SETS)
     assert {(one.reason, one.detail) for one in found_all} == {("problem_raised", "ValueError: no")}
     assert lift(_station([], plan=None), _problem(_MODEL), None) == ()
+
+
+def test_the_device_s_memory_is_held_to_draw_and_to_run_alone() -> None:
+    held: list[int] = []
+    during: list[tuple[str, list[int]]] = []
+
+    class Watched(_Worker):
+        def request(self, op: str, timeout_s: float, **fields: Any) -> Any:  # noqa: ANN401
+            during.append((op, list(held)))
+            return super().request(op, timeout_s, **fields)
+
+    @contextmanager
+    def lifting(num_bytes: int) -> Iterator[None]:
+        held.append(num_bytes)
+        yield
+        held.remove(num_bytes)
+
+    ready = {"prepare": {"ok": True}, "open": {"ok": True}, "compile": {"ok": True, "lifted": None}}
+    station = _station([Watched({**ready, "finish": _written("one")})])
+    station.lifting = lifting
+    lift(station, _problem(_MODEL), None, {"one": {}})
+    assert during == [("prepare", []), ("open", [0]), ("compile", []), ("finish", [0])]
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of torch, when it imports what compiles
+def test_inputs_have_no_memory_while_the_reference_is_compiled() -> None:
+    source = _MODEL.replace("torch.rand(3)", "torch.tensor([2, 0, 1])")
+    lifter = Lifter(source, "fp32", "cpu")
+    drawn, indices = lifter._inputs
+    assert isinstance(drawn, torch.Tensor)
+    assert isinstance(indices, torch.Tensor)
+    assert drawn.untyped_storage().nbytes() == 0
+    assert lifter.compile("default", {}) is None
+    assert drawn.untyped_storage().nbytes() == 0
+    lifted = lifter.finish()
+    assert (lifted.reason, lifted.detail) == ("", "")
+    assert drawn.untyped_storage().nbytes() == 0
+    assert indices.tolist() == [2, 0, 1]
 
 
 _CHOSEN = ("default", "templates", "looped")

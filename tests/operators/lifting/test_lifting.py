@@ -126,6 +126,9 @@ def test_block_sizes_that_the_text_is_wrong_for_are_not_tried() -> None:
     assert space["XBLOCK"] == (1,)
     assert space["R0_BLOCK"] == (256, 512, 1024, 2048)
     assert space["num_warps"] == (8, 16)
+    tile = Kernel(picked={"XBLOCK": 64, "R0_BLOCK": 64, "num_warps": 16, "num_stages": 1})
+    space = parameters_of(_reduction("Grid1D"), tile, "").space
+    assert space["XBLOCK"] == space["R0_BLOCK"] == (16, 32, 64, 128), "no tiles of minutes"
     wide = Kernel(picked={"XBLOCK": 4096, "R0_BLOCK": 8192, "num_warps": 1, "num_stages": 1})
     space = parameters_of(_reduction("Grid1D"), wide, "").space
     assert max(space["XBLOCK"]) == 4096
