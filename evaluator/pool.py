@@ -210,11 +210,8 @@ class Pool:
 
     async def _take(self, key: str) -> _Seat:
         async with self._free:
-            while not (free := [seat for seat in self._seats if seat.busy < seat.room]):
-                if not self._seats:
-                    raise EvaluatorError("the pool is not running: start it first")
+            while (seat := self._seat_for(key)) is None:
                 await self._free.wait()
-            seat = min(free, key=lambda one: (key not in one.problems, one.busy))
             seat.busy += 1
             seat.problems[key] = None
             seat.problems.move_to_end(key)
@@ -222,10 +219,29 @@ class Pool:
                 seat.problems.popitem(last=False)
             return seat
 
+    def _seat_for(self, key: str) -> _Seat | None:
+        """The free seat that a problem's request should take; None: it waits.
+
+        Opening a problem takes seconds: it stays where it is open, unless others have little to do.
+
+        Raises:
+            EvaluatorError: There are no seats.
+        """
+        if not self._seats:
+            raise EvaluatorError("the pool is not running: start it first")
+        homes = [seat for seat in self._seats if key in seat.problems]
+        free = [
+            seat
+            for seat in self._seats
+            if seat.busy < (seat.room if seat in homes or not homes else seat.room / 2)
+        ]
+        return min(free, key=lambda one: (one not in homes, one.busy), default=None)
+
     async def _give(self, seat: _Seat) -> None:
         async with self._free:
             seat.busy -= 1
-            self._free.notify()
+            # Not everyone who waits would take this seat.
+            self._free.notify_all()
 
     def _replace(self, seat: _Seat, dead: Any) -> None:  # noqa: ANN401 - Ray's handles have no type
         """Seat a new actor, unless another request has done so already."""

@@ -83,10 +83,12 @@ class Arena(Protocol[P]):
         gate: The device's timing gate.
         one_process: Whether a search times a candidate in the process that has checked it. A
             fresh process is ended as soon as it was timed then, since memory is scarce.
+        builds_s: Seconds after which configurations that are not built yet are left out.
     """
 
     gate: Gate
     one_process: bool
+    builds_s: float
 
     def build_folder(self) -> Path:
         """Make an empty private folder for build artefacts."""

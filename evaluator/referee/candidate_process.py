@@ -109,7 +109,7 @@ class CandidateProcess:
         opened = self._session.opened
         self._ask(
             "open",
-            self._deadlines.build_s,
+            self._deadlines.of_build(source),
             Status.BUILD_ERROR,
             index=index,
             source=source,

@@ -25,7 +25,7 @@ from evaluator.referee.possible import cpu_limits
 from evaluator.referee.rating import measured_rates
 from evaluator.referee.scheduling import thread_settings
 from evaluator.referee.session import Session
-from evaluator.referee.sessions import Sessions
+from evaluator.referee.sessions import Sessions, closing_on_error
 from evaluator.referee.spawner import Spawner, WorkerPlan
 from evaluator.referee.station import Grapher
 from evaluator.referee.stopwatch import Stopwatch
@@ -178,7 +178,7 @@ class CpuStation:
                 self._session_bytes,
                 bench.turn,
             )
-        with session.closing_on_error(), bench.gate.exclusive():
+        with closing_on_error(session), bench.gate.exclusive():
             session.settle()
         return session
 
@@ -219,6 +219,7 @@ class _CpuArena:
 
     def __init__(self, bench: Bench, session: Session, sets: Sequence[CheckSet]) -> None:
         self.gate = bench.gate
+        self.builds_s = bench.deadlines.builds_s
         self._bench = bench
         self._session = session
         self._sets = sets

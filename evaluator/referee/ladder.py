@@ -9,9 +9,10 @@ meets every set, and where it fails there, the next one does: only what passed a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from time import perf_counter
 from typing import Generic, TypeVar
 
 from archives.configuration import Configuration, with_configuration
@@ -102,6 +103,17 @@ def _settled(blocks: Sequence[Block], effort: Effort) -> Ratio:
     return ratio
 
 
+def _in_time(
+    numbers: Iterable[int], limit_s: float, outcomes: Mapping[int, Status]
+) -> Iterator[int]:
+    """Yield configurations to build; when time is over, until one of them could be built."""
+    until = perf_counter() + limit_s
+    for number in numbers:
+        if perf_counter() > until and Status.OK in outcomes.values():
+            return
+        yield number
+
+
 class _Trial(Generic[P]):
     """One candidate's processes and build folder; configurations go by their numbers."""
 
@@ -120,9 +132,11 @@ class _Trial(Generic[P]):
         self._hidden_weights = True
 
     def build(self) -> list[int]:
-        """Build every configuration; return those that could be."""
+        """Build every configuration; return those that could be, and were in time."""
         self._arena.prepare(self._build, self._sources)
-        return self._passing(range(len(self._sources)), Rung.SCREEN, lambda builder, number: None)
+        numbers = range(len(self._sources))
+        in_time = _in_time(numbers, self._arena.builds_s, self._findings.outcomes)
+        return self._passing(in_time, Rung.SCREEN, lambda builder, number: None)
 
     def look(self, built: list[int]) -> list[int]:
         """Look at several configurations on one set; return those that pass, the fastest first."""
@@ -183,7 +197,7 @@ class _Trial(Generic[P]):
 
     def _passing(
         self,
-        numbers: Sequence[int],
+        numbers: Iterable[int],
         passed: Rung,
         require: Callable[[P, int], object],
         *,

@@ -12,6 +12,7 @@ a problem runs in the referee's own process, and torch is not imported.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from pathlib import Path
 from time import perf_counter
@@ -36,6 +37,8 @@ from problems.lifted import OPTION_SETS, Lifted
 from problems.problem import Problem
 
 __all__ = ["Referee", "new_referee"]
+
+_LOG = logging.getLogger(__name__)
 
 
 class Referee:
@@ -165,12 +168,19 @@ class Referee:
     def evaluate(self, request: EvaluationRequest) -> Evaluation:
         """Judge a candidate; whatever it does, the verdict is a value.
 
+        Where the reference's process ends meanwhile, or had ended before, the candidate is judged
+        once more, on the problem opened anew.
+
         Raises:
             ProblemError: The problem does not run, does not fit, or cannot be judged.
             EvaluatorError: A trusted process failed.
         """
         with self._station.caller():
-            return self._evaluate(request)
+            try:
+                return self._evaluate(request)
+            except WorkerDied as error:
+                _LOG.warning("%s: it is judged once more", error)
+                return self._evaluate(request)
 
     def _evaluate(self, request: EvaluationRequest) -> Evaluation:
         start = perf_counter()

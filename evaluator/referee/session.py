@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from statistics import median
 
 import numpy as np
@@ -19,10 +18,11 @@ from evaluator.referee.footprint import needed_bytes, plan_of, require_fit, stoc
 from evaluator.referee.indices import Indices, Pointer, pointers
 from evaluator.referee.inputs import MemoryPlan, secret_seed
 from evaluator.referee.reference import ReferenceWorker
+from evaluator.referee.sessions import closing_on_error
 from evaluator.referee.shared_memory import SharedMemory
 from evaluator.referee.spawner import Spawner, WorkerPlan
 from evaluator.referee.timing import calls_per_leg
-from evaluator.referee.votes import require_vote
+from evaluator.referee.votes import require_vote, timed_bounds
 from evaluator.wire import ALIGNMENT_BYTES, ValueSpec, layout
 from problems.graph import OperatorGraph
 from problems.problem import Problem
@@ -33,8 +33,6 @@ EMPTY_LEGS = 5
 EMPTY_VALID_S = 5.0
 SETTLING_S = 0.002
 """A halted process needs some time until it stands."""
-TIMED_SLACK = 2.0
-"""Timed contents are compared with the float32 reference, whose error adds to the candidate's."""
 
 
 class Session:
@@ -105,7 +103,7 @@ class Session:
         self.constant_weights: tuple[str, ...] = ()
         self.alone_ms = self._empty_ms = self._empty_until = 0.0
         self._leg_bases: list[int] = []
-        with self.closing_on_error():
+        with closing_on_error(self):
             self._open({} if graph is None else pointers(graph), room_bytes)
         self.reference.worker.stop()
 
@@ -199,8 +197,7 @@ class Session:
 
     def timed_bounds(self) -> tuple[Bound, ...]:
         """Return the errors permitted against `timed_outputs`, for each output."""
-        own = self._draws.bounds["own"]
-        return tuple(Bound(rms=TIMED_SLACK * b.rms, peak=TIMED_SLACK * b.peak) for b in own)
+        return timed_bounds(self._draws.bounds)
 
     @property
     def weights_lock(self) -> threading.Lock:
@@ -218,15 +215,6 @@ class Session:
     def draw_in_turn(self, number: int) -> CheckSet:
         """Draw one check set anew, in place of the last one; see `Draws`."""
         return self._draws.draw_in_turn(number)
-
-    @contextmanager
-    def closing_on_error(self) -> Iterator[None]:
-        """Close the session where the block fails."""
-        try:
-            yield
-        except BaseException:
-            self.close()
-            raise
 
     def close(self) -> None:
         """End the workers and give the memory back."""

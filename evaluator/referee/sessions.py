@@ -10,7 +10,7 @@ from typing import Generic, Protocol, TypeVar
 
 from problems.problem import Problem
 
-__all__ = ["OpenSession", "Sessions"]
+__all__ = ["OpenSession", "Sessions", "closing_on_error"]
 
 
 class OpenSession(Protocol):
@@ -29,15 +29,29 @@ class OpenSession(Protocol):
 S = TypeVar("S", bound=OpenSession)
 
 
+@contextmanager
+def closing_on_error(session: OpenSession) -> Iterator[None]:
+    """Close a session where the block fails."""
+    try:
+        yield
+    except BaseException:
+        session.close()
+        raise
+
+
 class Sessions(Generic[S]):
     """Opens problems as they are asked for, and closes those that nobody uses."""
 
-    def __init__(self, opener: Callable[[Problem], S], limit_bytes: int) -> None:
+    def __init__(
+        self, opener: Callable[[Problem], S], limit_bytes: int, *, side_by_side: bool = False
+    ) -> None:
         """Start with none.
 
         Args:
             opener: Opens a problem; it takes the timing gate itself.
             limit_bytes: Memory that sessions may take together; one is always open.
+            side_by_side: Whether several may be opened at a time: the opener sees to it that there
+                is memory for them.
         """
         self._opener = opener
         self._limit_bytes = limit_bytes
@@ -46,7 +60,8 @@ class Sessions(Generic[S]):
         self._given: Counter[int] = Counter()
         self._abandoned: dict[int, S] = {}
         self._lock = threading.Lock()
-        self._opening = threading.Lock()
+        self._side_by_side = side_by_side
+        self._opening: dict[str, threading.Lock] = {}
 
     @contextmanager
     def borrow(self, problem: Problem) -> Iterator[S]:
@@ -100,7 +115,10 @@ class Sessions(Generic[S]):
         known = self._known(problem)
         if known is not None:
             return known
-        with self._opening:
+        with self._lock:
+            name = problem.key if self._side_by_side else ""
+            opening = self._opening.setdefault(name, threading.Lock())
+        with opening:
             known = self._known(problem)
             if known is not None:
                 return known

@@ -196,6 +196,7 @@ def open_arena(
     plan = WorkerPlan(role="cuda_reference", cpus=(0,), threads=1, memory_bytes=None)
     session = CudaSession(problem, graph, spawner, plan, bench.deadlines, memory_bytes)
     try:
+        session.fill()
         session.settle()
         drawn = SetsInTurn(session.draw_in_turn)
         sets: Sequence[CudaCheckSet] = drawn if session.memory.in_turn else session.checks

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -144,6 +145,19 @@ def test_configurations_are_raced_and_the_best_one_wins(referee: Referee) -> Non
     assert tried[(0,)].status is not Status.OK
     assert tried[(0,)].latency_ms is None
     assert all((tried[(n,)].latency_ms or 0) > 0 for n in (16, 64))
+
+
+def test_configurations_that_are_not_built_in_time_are_left_out(
+    referee: Referee, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = referee._station._bench  # type: ignore[attr-defined]
+    hurried = replace(bench, deadlines=replace(bench.deadlines, builds_s=-1.0))
+    monkeypatch.setattr(referee._station, "_bench", hurried)
+    points = [{"UNROLL": 16}, {"UNROLL": 64}]
+    verdict = judge(referee, SOFTMAX, source_of("honest/tuned_softmax"), configurations=points)
+    assert verdict.status is Status.OK, verdict
+    assert [tried.configuration for tried in verdict.configurations] == points[:1]
+    assert verdict.configuration == points[0]
 
 
 def test_configurations_of_a_program_without_any_fail(referee: Referee) -> None:

@@ -42,12 +42,21 @@ def request_of(name: str, *, number: int = 0, problem: Problem = SOFTMAX) -> Eva
     return EvaluationRequest(problem=problem, candidate=Candidate.of(problem.key, source))
 
 
+def judged_all(referee: Referee, requests: list[EvaluationRequest]) -> list[Evaluation]:
+    """Judge candidates at once; what was too noisy for a verdict is asked for once more."""
+    with ThreadPoolExecutor(referee.in_flight) as threads:
+        found = list(threads.map(referee.evaluate, requests))
+    return [
+        referee.evaluate(request) if one.status is Status.UNSTABLE else one
+        for request, one in zip(requests, found, strict=True)
+    ]
+
+
 def require_twenty_right(referee: Referee) -> None:
     """Judge twenty kernels, right and wrong ones, at once."""
     names = ["softmax" if number % 4 else "writes_inputs" for number in range(TWENTY)]
     requests = [request_of(name, number=number + 1) for number, name in enumerate(names)]
-    with ThreadPoolExecutor(referee.in_flight) as threads:
-        found = list(threads.map(referee.evaluate, requests))
+    found = judged_all(referee, requests)
     wanted = [Status.OK if name == "softmax" else Status.MUTATED_INPUT for name in names]
     assert [one.status for one in found] == wanted, [one.log for one in found]
 
@@ -110,7 +119,11 @@ def test_an_actor_that_is_killed_is_replaced() -> None:
             os.kill((await pool.actor_pids())[0], signal.SIGKILL)
             first = await pending
             requests = [request_of("softmax", number=number) for number in range(TWENTY)]
-            return [first, *await asyncio.gather(*map(pool.evaluate, requests))]
+            found = await asyncio.gather(*map(pool.evaluate, requests))
+            noisy = [at for at, one in enumerate(found) if one.status is Status.UNSTABLE]
+            for at in noisy:
+                found[at] = await pool.evaluate(requests[at])
+            return [first, *found]
         finally:
             await pool.close()
 

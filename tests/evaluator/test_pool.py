@@ -14,7 +14,7 @@ from archives.evaluation import Evaluation, Status
 from archives.rates import Rates
 from evaluator.evaluator import EvaluationRequest
 from evaluator.local import LocalEvaluator
-from evaluator.pool import Pool
+from evaluator.pool import Pool, _Seat
 from evaluator.referee.cpu import IN_FLIGHT, CpuStation
 from evaluator.referee.deadlines import Deadlines
 from evaluator.referee.referee import Referee
@@ -92,6 +92,21 @@ def test_a_candidate_whose_actor_dies_twice_gets_a_verdict(
             await pool.close()
 
     asyncio.run(asyncio.wait_for(run(), timeout=120))
+
+
+def test_a_problem_stays_where_it_is_open_unless_others_have_little_to_do() -> None:
+    pool = Pool(num_actors=2)
+    home, other = _Seat(actor=None, room=4), _Seat(actor=None, room=4)
+    pool._seats = [home, other]
+    home.problems["open there"] = None
+    home.busy = 3
+    assert pool._seat_for("open there") is home
+    assert pool._seat_for("new") is other
+    home.busy, other.busy = 4, 2
+    assert pool._seat_for("open there") is None
+    assert pool._seat_for("new") is other
+    other.busy = 1
+    assert pool._seat_for("open there") is other
 
 
 def test_a_pool_that_was_not_started_says_so() -> None:

@@ -33,6 +33,28 @@ def problem(number: int) -> Problem:
     )
 
 
+@pytest.mark.parametrize("side_by_side", [False, True])
+def test_problems_are_opened_one_by_one_unless_the_opener_minds_the_memory(
+    *, side_by_side: bool
+) -> None:
+    both = threading.Barrier(2)
+
+    def opener(wanted: Problem) -> Session:
+        both.wait(10 if side_by_side else 0.2)
+        return Session(wanted)
+
+    def borrow(number: int) -> bool:
+        try:
+            with sessions.borrow(problem(number)):
+                return True
+        except threading.BrokenBarrierError:
+            return False
+
+    sessions = Sessions(opener, limit_bytes=10, side_by_side=side_by_side)
+    with ThreadPoolExecutor(2) as threads:
+        assert list(threads.map(borrow, (1, 2))) == [side_by_side] * 2
+
+
 def test_an_open_problem_is_used_while_another_one_is_being_opened() -> None:
     slow, opening, go_on = problem(2), threading.Event(), threading.Event()
 

@@ -70,6 +70,7 @@ class CudaArena:
             sets: Check sets, drawn after the source was frozen or unknown to its author.
         """
         self.gate: Gate = bench.gate
+        self.builds_s = bench.deadlines.builds_s
         self._bench = bench
         self._session = session
         self._sets = sets

@@ -162,7 +162,7 @@ class CudaCandidate:
         opened = self._session.opened
         self._ask(
             "open",
-            self._deadlines.build_s,
+            self._deadlines.of_build(source),
             Status.BUILD_ERROR,
             index=index,
             source=source,

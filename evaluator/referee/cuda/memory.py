@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -97,8 +98,8 @@ class CudaPlan:
         return self.session_bytes + working + self.candidate_bytes
 
 
-def require_fit(label: str, plan: CudaPlan, intermediate_bytes: int, available: int) -> None:
-    """Require memory of the GPU for a problem.
+def require_fit(label: str, plan: CudaPlan, intermediate_bytes: int, available: int) -> int:
+    """Require memory of the GPU for a problem; return what judging a candidate takes of it.
 
     Args:
         label: Of the problem.
@@ -115,27 +116,35 @@ def require_fit(label: str, plan: CudaPlan, intermediate_bytes: int, available: 
             f"problem {label} needs {needed} bytes of the GPU's memory, {available} are "
             "available: use a smaller scale, or a larger GPU"
         )
+    return needed
 
 
 class Admission:
-    """Hands out a GPU's memory to candidates; whoever finds too little waits."""
+    """Hands out a GPU's memory; whoever finds too little waits, and who came first has it first."""
 
     def __init__(self, limit_bytes: int) -> None:
         """Start with all of it free.
 
         Args:
-            limit_bytes: What there is for candidates; a single one may have more.
+            limit_bytes: What there is to hand out; a single one may have more.
         """
         self._limit_bytes = limit_bytes
         self._taken: list[int] = []
+        self._waiting: deque[object] = deque()
         self._changed = threading.Condition()
 
     @contextmanager
     def reserved(self, num_bytes: int) -> Iterator[None]:
         """Hold some memory for the block."""
+        ticket = object()
         with self._changed:
-            self._changed.wait_for(lambda: self._fits(num_bytes))
-            self._taken.append(num_bytes)
+            self._waiting.append(ticket)
+            try:
+                self._changed.wait_for(lambda: self._waiting[0] is ticket and self._fits(num_bytes))
+                self._taken.append(num_bytes)
+            finally:
+                self._waiting.remove(ticket)
+                self._changed.notify_all()
         try:
             yield
         finally:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 
@@ -21,6 +20,7 @@ from evaluator.referee.indices import pointers
 from evaluator.referee.inputs import CHECK_PLAN, PlannedSet, secret_seed
 from evaluator.referee.reference import ReferenceWorker
 from evaluator.referee.session import constant_weights
+from evaluator.referee.sessions import closing_on_error
 from evaluator.referee.shared_memory import SharedMemory
 from evaluator.referee.spawner import Spawner, WorkerPlan
 from evaluator.referee.votes import require_vote
@@ -70,7 +70,7 @@ class CudaSession:
         deadlines: Deadlines,
         memory_bytes: int,
     ) -> None:
-        """Open the problem: start its reference worker and draw its sets.
+        """Open the problem in a reference worker of its own; its sets are drawn by `fill`.
 
         Args:
             problem: The problem.
@@ -81,7 +81,7 @@ class CudaSession:
             memory_bytes: All of the GPU's memory.
 
         Raises:
-            ProblemError: It does not load or run, does not fit in memory, or cannot be judged.
+            ProblemError: It does not load or run, or does not fit in memory.
             EvaluatorError: The reference worker could not be started or ended.
         """
         self.problem = problem
@@ -89,6 +89,7 @@ class CudaSession:
         self.evaluations = 0
         self.checks_lock = threading.Lock()
         self.verification_lock = threading.Lock()
+        self.turn_lock = threading.Lock()
         self.weights_lock = threading.Lock()
         self.constant_weights: tuple[str, ...] = ()
         self.bounds: dict[str, tuple[Bound, ...]] = {}
@@ -105,7 +106,7 @@ class CudaSession:
         self._hidden_seed = secret_seed()
         worker = spawner.spawn(replace(plan, memory=(self.state, self.signals)))
         self.reference = CudaReference(ReferenceWorker(worker, problem, deadlines))
-        with self.closing_on_error():
+        with closing_on_error(self):
             self._open(graph, memory_bytes)
 
     @property
@@ -224,15 +225,6 @@ class CudaSession:
         if self.memory.in_turn:
             self.reference.rest()
 
-    @contextmanager
-    def closing_on_error(self) -> Iterator[None]:
-        """Close the session where the block fails."""
-        try:
-            yield
-        except BaseException:
-            self.close()
-            raise
-
     def close(self) -> None:
         """End the worker and give the memory back."""
         self.reference.end()
@@ -244,7 +236,7 @@ class CudaSession:
         self.opened = self.reference.open(self.problem, self.construction_seed, pointing)
         self.memory = CudaPlan.of(self.opened.inputs, self.opened.outputs, memory_bytes)
         largest = 0 if graph is None else largest_intermediate(graph)
-        require_fit(self.problem.label, self.memory, largest, memory_bytes)
+        self.turn_bytes = require_fit(self.problem.label, self.memory, largest, memory_bytes)
         self.state.resize(max(layout(self.opened.state)[1], ALIGNMENT_BYTES))
         if self.has_state:
             self.reference.weights(None)
@@ -252,6 +244,15 @@ class CudaSession:
             self.constant_weights = constant_weights(self.opened.state, self.state)
         else:
             self.state.seal()
+        self.reference.rest()
+
+    def fill(self) -> None:
+        """Draw the sets that candidates meet; takes `turn_bytes` of the GPU where they take turns.
+
+        Raises:
+            ProblemError: It cannot be judged: what computes nothing would pass.
+            EvaluatorError: The reference worker has ended.
+        """
         if not self.memory.in_turn:
             self.reference.stock(secret_seed(), STOCK_SETS)
         self.checks = self.survey() if self.memory.in_turn else self.draw_checks()
@@ -289,7 +290,6 @@ class CudaSession:
     def _voted(
         self, planned: PlannedSet, deviations: list[Deviation], means: list[list[float]]
     ) -> CudaCheckSet:
-        """The set drawn last into the one place, with what would pass on it."""
         return self._with_voids(0, planned, self._bound([deviations]), means, deviations)
 
     def _with_voids(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
-from threading import Lock, Semaphore
+from threading import Semaphore
 
 from archives.evaluation import DeviceFingerprint
 from archives.rates import Rates
@@ -24,8 +24,9 @@ from evaluator.referee.failure import CandidateFailed
 from evaluator.referee.in_turn import SetsInTurn
 from evaluator.referee.inputs import RENEWAL
 from evaluator.referee.ladder import climb
+from evaluator.referee.lifting import bytes_of_run
 from evaluator.referee.rating import measured_rates
-from evaluator.referee.sessions import Sessions
+from evaluator.referee.sessions import Sessions, closing_on_error
 from evaluator.referee.spawner import Spawner, WorkerPlan
 from evaluator.referee.station import Grapher
 from evaluator.referee.timing import Ratio
@@ -40,11 +41,13 @@ CUDA_VERSION = "cuda-3"
 """Changes whenever numbers would: those of two versions are never compared."""
 GIB = 1 << 30
 MAX_IN_FLIGHT = 14
-SESSIONS_SHARE = 0.12
-WAITING_SHARE = 0.18
+SESSIONS_SHARE = 0.1
+WAITING_SHARE = 0.2
 HELPERS_SHARE = 0.04
-"""Parts of the memory. The rest is for the one large problem whose turn it is, with its candidate
-and its reference in float64, or for the one candidate that is timed."""
+TURNS_SHARE = 0.62
+"""Parts of the memory. The last and largest is for large problems whose turn it is, each with one
+candidate and its reference in float64, and for problems that are being opened. What is left over is
+for the one candidate that is timed."""
 HOST_BYTES = 8 * GIB
 """Host memory that a candidate's process and its compilers take at most."""
 BUILD_S = 240.0
@@ -93,8 +96,10 @@ class CudaStation:
         self.in_flight = _in_flight(len(cores.other), memory_bytes())
         self._admission = Admission(int(WAITING_SHARE * total))
         self._graphers: dict[str, Grapher] = {}
-        self._sessions = Sessions(self._open_session, int(SESSIONS_SHARE * total))
-        self._large = Lock()
+        self._sessions = Sessions(
+            self._open_session, int(SESSIONS_SHARE * total), side_by_side=True
+        )
+        self._turns = Admission(int(TURNS_SHARE * total))
         self._light = SpeedOfLight(self._gpu.name)
 
     @property
@@ -181,11 +186,15 @@ class CudaStation:
         plan = WorkerPlan(
             role="cuda_reference", cpus=bench.cores.timed, threads=1, memory_bytes=None
         )
-        with bench.gate.shared():
+        with self._turns.reserved(bytes_of_run(graph)), bench.gate.shared():
             session = CudaSession(
                 problem, graph, bench.spawner, plan, bench.deadlines, self._gpu.memory_bytes
             )
-        with session.closing_on_error():
+        in_turn = session.memory.in_turn
+        turn = self._turns.reserved(session.turn_bytes) if in_turn else nullcontext()
+        with closing_on_error(session), turn:
+            with bench.gate.shared():
+                session.fill()
             trial = started(session, bench.spawner, self._trial_plan, bench.deadlines)
             try:
                 with suppress(CandidateFailed):
@@ -241,14 +250,18 @@ class CudaStation:
 
     @contextmanager
     def _turn(self, session: CudaSession) -> Iterator[Callable[[], None]]:
-        """Yield what takes the device's memory for a large problem, for the rest of the block."""
+        """Yield what takes the device's memory for a large problem, for the rest of the block.
+
+        One candidate of a problem has it at a time; of several problems, as many as fit.
+        """
         with ExitStack() as held:
             taken = False
 
             def take() -> None:
                 nonlocal taken
                 if not taken:
-                    held.enter_context(self._large)
+                    held.enter_context(session.turn_lock)
+                    held.enter_context(self._turns.reserved(session.turn_bytes))
                     held.enter_context(_resting(session))
                     taken = True
 

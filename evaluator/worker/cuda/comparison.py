@@ -27,6 +27,9 @@ _LARGEST = {torch.float64: math.inf, torch.float16: 65520.0, torch.bfloat16: 3.3
 """From where on a magnitude rounds to infinity; float32 has its own largest number."""
 _LARGEST_FLOAT32 = 3.4028236e38
 _NARROW = frozenset({torch.float32, torch.float16, torch.bfloat16})
+_LEAST_SINGLE = 1e-12
+"""Chunks whose largest magnitude is smaller are summed in float64: in float32 squares would vanish.
+A square that vanishes beside a larger one is less than 1e-14 of it."""
 
 Tied = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 """Tells for flat positions and the indices found there whether they point at a tied value."""
@@ -124,6 +127,9 @@ def _sums(got: torch.Tensor, exact: torch.Tensor, own: torch.Tensor, *, scaled: 
     worst: tuple[int, int] | None = None
     # One wait for the device; a finite sum of squares means that every element is finite.
     for span, figures in zip(spans, torch.stack(rows).tolist() if rows else [], strict=True):
+        if 0 < figures[1] < _LEAST_SINGLE or 0 < figures[3] < _LEAST_SINGLE:
+            wanted = _wide(exact, *span)
+            figures = _figures(_wide(got, *span) - wanted, wanted).tolist()
         if not math.isfinite(figures[0]):
             for start in range(span[0], sum(span), _SPECIAL_CHUNK):
                 count = min(_SPECIAL_CHUNK, sum(span) - start)
@@ -250,14 +256,16 @@ def _wide(tensor: torch.Tensor, start: int, count: int) -> torch.Tensor:
 
 
 def _error(got: torch.Tensor, exact: torch.Tensor, start: int, count: int) -> torch.Tensor:
-    """The error of a chunk: in float64, or in float32 where both are no wider.
+    """The error of a chunk; in float32, rounded to 24 bits, where the values are no wider.
 
-    A difference of two numbers of 24 bits rounds by 2^-24 of itself at most.
+    The difference itself is taken in the wider of both types.
     """
     values, wanted = _chunk(got, start, count), _chunk(exact, start, count)
-    if values.dtype in _NARROW and wanted.dtype in _NARROW:
+    if values.dtype not in _NARROW:
+        return torch.sub(values, wanted)
+    if wanted.dtype in _NARROW:
         values, wanted = values.float(), wanted.float()
-    return torch.sub(values, wanted)
+    return torch.sub(values, wanted, out=values.new_empty(count, dtype=torch.float32))
 
 
 def _figures(error: torch.Tensor, wanted: torch.Tensor | None) -> torch.Tensor:
@@ -271,14 +279,21 @@ def _figures(error: torch.Tensor, wanted: torch.Tensor | None) -> torch.Tensor:
 
 
 def _norm(values: torch.Tensor) -> torch.Tensor:
-    """The 2-norm, summed in float64."""
-    norm: torch.Tensor = torch.linalg.vector_norm(values, dtype=torch.float64)
-    return norm
+    """The 2-norm, summed as the values are, by halves in float32; of a wider type there is a copy.
+
+    So a sum over a chunk is off by about 1e-6 of itself.
+    """
+    norm: torch.Tensor = torch.linalg.vector_norm(values, dtype=_summed_in(values))
+    return norm.double()
 
 
 def _largest(values: torch.Tensor) -> torch.Tensor:
-    largest: torch.Tensor = torch.linalg.vector_norm(values, math.inf, dtype=torch.float64)
-    return largest
+    largest: torch.Tensor = torch.linalg.vector_norm(values, math.inf, dtype=_summed_in(values))
+    return largest.double()
+
+
+def _summed_in(values: torch.Tensor) -> torch.dtype:
+    return torch.float64 if values.dtype == torch.float64 else torch.float32
 
 
 def _classes(values: torch.Tensor) -> torch.Tensor:

@@ -54,7 +54,7 @@ class CudaReferenceWorker:
         self._rooms = Rooms(driver)
         self._handles: Handles = {}
         self.handlers: dict[str, Handler] = {
-            "open": self._open,
+            "open": patient(driver, self._open),
             "weights": self._weights,
             "draw": patient(driver, self._draw),
             "expect": patient(driver, self._expect),
