@@ -44,6 +44,10 @@ _PROGRAM_EDGES = (128, 1 << 10, 1 << 14, 1 << 18)
 _REUSES = (Reuse.REGISTERS, Reuse.CACHE, Reuse.LIBRARY)
 
 
+def _nothing(facts: KernelFacts) -> int | None:
+    return 0
+
+
 def _launches(facts: KernelFacts) -> int | None:
     return None if facts.launches is None else bisect.bisect_left(_LAUNCH_EDGES, facts.launches)
 
@@ -128,6 +132,13 @@ AXES: dict[str, Axis] = {
         title="programs of a launch (GPU)",
         labels=("<=128", "<=1K", "<=16K", "<=256K", ">256K"),
         bin_of=_programs,
+    ),
+    "none": Axis(
+        name="none",
+        # Alone it makes a grid of one cell: what a search is without an archive.
+        title="nothing: all kernels are of one kind",
+        labels=("any",),
+        bin_of=_nothing,
     ),
 }
 

@@ -86,10 +86,16 @@ def choose(
     credit = population.credits_per_s if population.evolves else {}
     odds = shares(able, credit, population.config.operators.floor, role.emphasis)
     name = draw(odds, rng)
-    greed = role.greed if population.evolves else 0.0
-    parents = _parents(island, able[name], rng, greed)
+    parents = _parents(island, able[name], rng, _greed(population, island))
     model = population.ensemble.choose(models, rng) if able[name].consults else ""
     return Choice(operator=name, parents=parents, model=model)
+
+
+def _greed(population: Population, island: Island) -> float:
+    """The probability that the first parent is the island's best."""
+    if not population.evolves:
+        return 0.0
+    return 1.0 if population.config.archive.pool else island.role.greed
 
 
 def _has_parents(island: Island, wants: Wants) -> bool:

@@ -112,7 +112,10 @@ class ArchiveConfig(_Group):
     """What makes two candidates different."""
 
     axes: tuple[str, ...] = Field(default=("launches", "reuse", "work"), min_length=1, max_length=4)
-    """Descriptors that span the grid."""
+    """Descriptors that span the grid; ["none"]: one cell."""
+    pool: int = Field(default=0, ge=0, le=1000)
+    """Best candidates of an island, whatever their cells, that it breeds from, always from the very
+    best first; 0: it breeds from the elites of its cells."""
 
 
 class EvaluationConfig(_Group):

@@ -10,6 +10,7 @@ import numpy as np
 
 from archives.attempt import Slot
 from archives.grid import Addition, Cell, Elite, Grid
+from archives.ranking import Ranking
 
 __all__ = ["ROLES", "Island", "Role"]
 
@@ -51,7 +52,7 @@ class _Offers:
         """Remember an offer."""
         self._offers.setdefault(elite.cell, []).append(elite)
 
-    def withdraw(self, candidate: str, grid: Grid) -> None:
+    def withdraw(self, candidate: str, grid: Grid | Ranking) -> None:
         """Take a candidate out of a grid; the best other offer of its cells moves up there.
 
         Among equals the earliest does, as in `archives.search_transactions.withdraw`.
@@ -66,21 +67,25 @@ class _Offers:
 class Island:
     """One sub-population.
 
-    `grid` is what parents are drawn from; a restart takes it back to the `founders`, the elites of
-    generation 0. `record` holds the best that the island ever had in each cell, which is what
-    the store keeps. `failures` are its latest children without fitness, (attempt, candidate)
-    each: what a repairing operator starts from.
+    `grid` is what parents are drawn from, cells or a ranking; a restart takes it back to the
+    `founders`, the elites of generation 0. `record` holds the best that the island ever had in each
+    cell, which is what the store keeps. `failures` are its latest children without fitness,
+    (attempt, candidate) each: what a repairing operator starts from.
     """
 
-    def __init__(self, index: int, dims: Sequence[int]) -> None:
+    def __init__(self, index: int, dims: Sequence[int], pool: int = 0) -> None:
         """Make an empty island.
 
         Args:
             index: Number of the island, from 0.
             dims: Number of bins of each axis.
+            pool: Best candidates that parents are drawn from, whatever their cells; 0: they are
+                drawn from the elites of cells.
         """
         self.index = index
-        self.grid = Grid(dims)
+        self._dims = tuple(dims)
+        self._pool = pool
+        self.grid = self._nobody()
         self.record = Grid(dims)
         self.idle_generations = 0
         self.changes = 0
@@ -130,7 +135,7 @@ class Island:
         self.changes += 1
         if self.changes % 2:
             return False
-        self.grid = Grid(self.grid.dims)
+        self.grid = self._nobody()
         self._bred = _Offers()
         for elite in self.founders:
             self.grid.add(elite)
@@ -150,3 +155,7 @@ class Island:
         if best is not None and rng.random() < greed:
             drawn = (best, *(elite for elite in drawn if elite is not best))
         return drawn[:count]
+
+    def _nobody(self) -> Grid | Ranking:
+        """No parents yet."""
+        return Ranking(self._pool) if self._pool else Grid(self._dims)

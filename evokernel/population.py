@@ -65,7 +65,8 @@ class Population:
         self.streams = streams
         self.axes = axes_named(config.archive.axes)
         dims = dims_of(self.axes)
-        self.islands = tuple(Island(index, dims) for index in range(config.search.islands))
+        pool = config.archive.pool
+        self.islands = tuple(Island(index, dims, pool) for index in range(config.search.islands))
         self.archive = Grid(dims)
         self.withdrawn: set[str] = set()
         self.credits_per_s: dict[str, float] = {}

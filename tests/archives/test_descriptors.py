@@ -93,4 +93,12 @@ def test_wrong_axes_are_refused_with_what_to_do(names: tuple[str, ...], message:
 
 
 def test_every_axis_is_listed_under_its_name_with_at_least_three_bins() -> None:
-    assert all(name == axis.name and len(axis.labels) >= 3 for name, axis in AXES.items())
+    assert all(name == axis.name for name, axis in AXES.items())
+    assert all(len(axis.labels) >= 3 for name, axis in AXES.items() if name != "none")
+
+
+@given(facts=facts_of_all)
+def test_without_an_axis_all_candidates_are_of_one_kind(facts: KernelFacts) -> None:
+    axes = axes_named(("none",))
+    assert dims_of(axes) == (1,)
+    assert describe(facts, axes) == (0,)

@@ -112,8 +112,9 @@ def test_the_search_beats_random_search_on_a_deceptive_landscape(tmp_path: Path)
     for seed in range(20):
         config = world.config(
             "search.islands=2",
-            "search.generations=8",
-            "search.proposals=3",
+            "search.generations=5",
+            "search.proposals=2",
+            "operators.settings.tune.configurations=8",
             "evaluation.verify=false",
             f"rng_seed={seed}",
         )
@@ -136,6 +137,40 @@ def test_best_of_n_spends_its_budget_without_parents(tmp_path: Path) -> None:
         assert {a.operator for a in attempts} == {"seed", "sketch"}
         assert not any(a.parents for a in attempts)
         assert len(attempts) == 1 + 3 * (2 + 3 * 2)
+
+
+def test_a_search_without_an_archive_breeds_from_the_best_and_can_be_resumed(
+    tmp_path: Path,
+) -> None:
+    settings = (
+        'archive.axes=["none"]',
+        "archive.pool=3",
+        "search.migration_interval=0",
+        "search.stagnation=9",
+        "evaluation.verify=false",
+    )
+    config = world.config(*settings, "search.generations=3")
+    with world.new_store(tmp_path / "whole", config, count=1) as store:
+        world.sit(store, config)
+        expected = canonical_export(store)
+        assert {elite.cell for elite in store.elites(world.problem(1).key)} == {(0,)}
+        attempts = [one for one in store.attempts() if one.operator != "seed"]
+        speedups = {record.slot: record.evaluation.speedup or 0.0 for record in store.evaluations()}
+    bred = [one for one in attempts if one.parents]
+    assert {one.operator for one in bred} == {"tune", "splice"}
+    for child in bred:
+        older = [
+            speedups.get(one.slot, 0.0)
+            for one in attempts
+            if one.slot.island == child.slot.island and one.slot.generation < child.slot.generation
+        ]
+        assert speedups[child.parents[0]] == max(older)
+    part = world.config(*settings, "search.generations=1")
+    with world.new_store(tmp_path / "run", part, count=1) as store:
+        world.sit(store, part)
+        store.set_config(config.model_dump_json())
+        world.sit(store, config)
+        assert canonical_export(store) == expected
 
 
 def test_replayed_verdicts_give_the_same_archive(tmp_path: Path) -> None:

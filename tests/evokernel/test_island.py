@@ -119,3 +119,17 @@ def test_after_a_restart_only_what_came_since_moves_up_among_parents() -> None:
 @pytest.mark.parametrize("index", range(6))
 def test_islands_start_with_different_ways(index: int) -> None:
     assert Island(index, (1,)).role == ROLES[index % len(ROLES)]
+
+
+def test_an_island_with_a_pool_breeds_from_its_best_whatever_their_cells() -> None:
+    island = Island(0, (4,), pool=2)
+    for index, objective in enumerate((0.1, 0.9, 0.5)):
+        island.add(elite(0, objective, index))
+    assert [each.objective for each in island.grid.elites()] == [0.9, 0.5]
+    assert [each.objective for each in island.record.elites()] == [0.9]
+    island.withdraw("candidate-0-0.9")
+    assert [each.objective for each in island.grid.elites()] == [0.5, 0.1]
+    assert [each.objective for each in island.record.elites()] == [0.5]
+    for _ in range(2):
+        island.rest(gained=False, patience=1)
+    assert island.grid.elites() == ()
