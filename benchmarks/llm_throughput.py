@@ -5,9 +5,12 @@
 A scripted model is served over HTTP by a process of its own; candidates of 4 to 8 KB, each another
 program; an evaluator that takes 20 ms for each and four at a time; a database on disk. Prints, for
 a model that answers after 50 ms and one that takes a second, the rate, the rate of the last
-quarter over that of the first, memory, and CPU time, beside that of calls by themselves: those of
-the search, and plain ones of litellm; then what becomes of repeated replies and of replies without
-a program.
+quarter over that of the first, memory, and CPU time: of a candidate, and of the engine around its
+calls, each over a plain call of litellm that was measured before and after (`llm_calls.py`); then
+how fast the host was, and what becomes of repeated replies and of replies without a program.
+
+With fewer than the 2,000 candidates of the default, calls that are still under way at the end weigh
+more, so that a candidate seems to take more than it does.
 """
 
 from __future__ import annotations
@@ -20,11 +23,12 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from pathlib import Path
+from statistics import median
 
 from archives.evaluation import (
     DeviceFingerprint,
@@ -35,15 +39,12 @@ from archives.evaluation import (
     Rung,
     Status,
 )
-from archives.llm_call import Message
 from archives.records import RunRecord
 from archives.store import Store
+from benchmarks.llm_calls import Calls, Share, calls_at_once, calls_spaced
 from evaluator.evaluator import Capacity, EvaluationRequest, Lint
 from evokernel.config import resolve
-from evokernel.heap import settled_heap
 from evokernel.launch import Plan, load_operators, sit
-from evokernel.models import ProviderModels
-from operators.llm.loading import load_litellm
 from problems.graph import OperatorGraph
 from problems.lifted import OPTION_SETS, Lifted
 from problems.problem import Problem, Scale
@@ -292,85 +293,29 @@ def search(url: str, count: int, home: Path | None) -> Measured:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Calls:
-    """CPU seconds of a call by itself, nothing of a search.
-
-    Attributes:
-        at_once_s: 64 under way at a time: each step is taken for all of them in a row, so that
-            the processor's caches hold its code.
-        one_by_one_s: One begun every 12 ms, as in a search, and nothing to do between them.
-    """
-
-    at_once_s: float
-    one_by_one_s: float
-
-
-def cpu_of_calls(url: str, prompt_bytes: int) -> tuple[Calls, Calls]:
-    """What a call takes as the search makes it, and what a plain one of litellm takes.
-
-    The plain one is litellm as it comes, without retries, prices, or anything that is spared.
-    """
-    config = resolve(settings=[f'llm.api_base="{url}"'], flags={"llm.models": ("openai/x",)}).llm
-    text = (program(1) * 20)[:prompt_bytes]
-
-    async def ours() -> Calls:
-        async with ProviderModels(config, folder=Path.cwd(), rng_seed=0) as models:
-            prompt = (Message(role="user", text=text),)
-            return await _cpu_of(lambda: models.ask("openai/x", prompt))
-
-    async def plain() -> Calls:
-        litellm = load_litellm()
-        messages = [{"role": "user", "content": text}]
-        given = {"api_base": url, "api_key": "none", "max_tokens": config.max_output_tokens}
-        try:
-            return await _cpu_of(
-                lambda: litellm.acompletion(model="openai/plain", messages=messages, **given)
-            )
-        finally:
-            await litellm.close_litellm_async_clients()
-
-    with settled_heap():
-        return asyncio.run(ours()), asyncio.run(plain())
-
-
-async def _cpu_of(ask: Callable[[], Awaitable[object]], times: int = 320) -> Calls:
-    """CPU seconds of a question, both ways."""
-    await asyncio.gather(*(ask() for _ in range(64)))
-    started = time.process_time()
-    for _ in range(times // 64):
-        await asyncio.gather(*(ask() for _ in range(64)))
-    at_once_s = (time.process_time() - started) / times
-    started, asked = time.process_time(), []
-    for _ in range(times):
-        asked.append(asyncio.ensure_future(ask()))
-        await asyncio.sleep(0.012)
-    await asyncio.gather(*asked)
-    return Calls(at_once_s=at_once_s, one_by_one_s=(time.process_time() - started) / times)
-
-
 def main() -> None:
     """Run all, and print what was measured beside the targets."""
     count = int(sys.argv[1]) if len(sys.argv) > 1 else 2000
     home = Path(sys.argv[2]) if len(sys.argv) > 2 else None
     print(f"{os.cpu_count()} cores, {EVALUATION_SLOTS} evaluations of 20 ms at a time")
-    print(f"a loop of ten million additions takes {_loop_s():.2f} s on one of them")
-    with model("new", 0.05) as url:
-        search(url, 100, home)  # What is imported at first use is no part of the rate.
-        fast = search(url, count, home)
-        ours, plain = cpu_of_calls(url, fast.prompt_bytes)
-    report("model answers after 50 ms", fast, target=80)
-    with model("new", 1.0) as url:
-        report("model answers after 1 s", search(url, count, home), target=50)
-    print("CPU ms of a call by itself, of which there are a little more than candidates")
-    print(f"  64 at a time        {1000 * ours.at_once_s:.2f}")
-    print(f"  one every 12 ms     {1000 * ours.one_by_one_s:.2f}")
-    print(f"  plain, 64 at a time {1000 * plain.at_once_s:.2f}")
-    print(f"  plain, every 12 ms  {1000 * plain.one_by_one_s:.2f}")
-    print("CPU ms of the engine for a candidate: all of it less the calls of the search")
-    for how, call_s in (("64 at a time", ours.at_once_s), ("every 12 ms", ours.one_by_one_s)):
-        own_s = (fast.cpu_s - fast.calls * call_s) / fast.measured
-        print(f"  calls {how:13} {1000 * own_s:.2f} (target: at most 4.5)")
+    with model("new", 0.05) as near, model("new", 1.0) as far:
+        # What is imported at first use is no part of the rate; it tells how long prompts are, too.
+        text = prompt_of(search(near, min(count, 300), home))
+        before, loops_s = calls_at_once(near, text), [_loop_s()]
+        rounds = [before]
+        for title, url, target in (
+            ("model answers after 50 ms", near, 80),
+            ("model answers after 1 s", far, 50),
+        ):
+            found = search(url, count, home)
+            text = prompt_of(found)
+            after = calls_at_once(near, text)
+            loops_s.append(_loop_s())
+            report(title, found, before + after, target=target)
+            rounds.append(after)
+            before = after
+        report_calls(rounds, calls_spaced(near, text), len(text))
+    report_host(loops_s)
     with model("half repeated", 0.05) as url:
         half = search(url, count // 2, home)
     twice = sum(times > 1 for times in half.evaluator.asked.values())
@@ -384,11 +329,16 @@ def main() -> None:
     print(f"  calls               {prose.calls:,}")
 
 
-def report(title: str, found: Measured, *, target: float) -> None:
-    """Print the figures of one search."""
+def prompt_of(found: Measured) -> str:
+    """A prompt as long as those of a search."""
+    return (program(1) * 20)[: found.prompt_bytes]
+
+
+def report(title: str, found: Measured, around: Calls, *, target: float) -> None:
+    """Print the figures of one search, and of calls before and after it."""
     memory = found.evaluator.memory_mb
     first, last = found.rate(0, 0.25), found.rate(0.75, 1)
-    per_candidate = found.cpu_s / found.measured
+    share = Share.of(around, cpu_s=found.cpu_s, calls=found.calls, candidates=found.measured)
     size = found.evaluator.source_bytes / found.measured
     print(title)
     print(f"  candidates          {found.measured:,} of {size:,.0f} bytes")
@@ -398,7 +348,29 @@ def report(title: str, found: Measured, *, target: float) -> None:
     print(f"  last quarter/s      {last:.1f}")
     print(f"  last over first     {last / first:.2f} (target: at least 0.9)")
     print(f"  memory MB           {', '.join(f'{each:.0f}' for each in memory)} (target: flat)")
-    print(f"  CPU ms/candidate    {1000 * per_candidate:.2f}")
+    print(f"  CPU ms/candidate    {1000 * share.candidate_s:.2f}")
+    print("\n".join(share.lines()), flush=True)
+
+
+def report_calls(rounds: Sequence[Calls], spaced: Calls, prompt_bytes: int) -> None:
+    """Print what calls by themselves took."""
+    print(f"CPU ms of a call by itself, with a prompt of {prompt_bytes:,} bytes: median, range")
+    for name, found_s in (
+        ("64 at a time       ", [each for one in rounds for each in one.ours_s]),
+        ("plain, 64 at a time", [each for one in rounds for each in one.plain_s]),
+        ("one every 12 ms    ", spaced.ours_s),
+        ("plain, every 12 ms ", spaced.plain_s),
+    ):
+        extent = f", {1000 * min(found_s):.2f} to {1000 * max(found_s):.2f}"
+        print(f"  {name} {1000 * median(found_s):.2f}{extent if len(found_s) > 1 else ''}")
+
+
+def report_host(loops_s: Sequence[float]) -> None:
+    """Print how fast the host was; it has no influence on ratios, but on milliseconds and rates."""
+    each = ", ".join(f"{loop_s:.2f}" for loop_s in loops_s)
+    print("host, before and after each of the two: a loop of ten million additions")
+    print(f"  CPU s               {each} (slowest over fastest: {max(loops_s) / min(loops_s):.2f})")
+    print(f"  load average        {os.getloadavg()[0]:.1f}", flush=True)
 
 
 def _loop_s() -> float:

@@ -1,11 +1,17 @@
 """Does a finished demo run keep what the main job promises?
 
-    python benchmarks/main_job.py RUN [--evaluate-elites]
+    python benchmarks/main_job.py RUN [--evaluate-elites [--best] [--quick] [--resume]]
 
 Prints one line for each promise: whether it is kept, and what was found. With --evaluate-elites
-the best elite of each problem is judged once more as `evokernel eval` does it: three fresh
-processes, fresh secret inputs. Exit code 0: all kept; 1: at least one is not; 2: no such run,
-or the evaluator failed.
+every elite of every cell is judged once more as `evokernel eval` does it: fresh secret inputs,
+three fresh processes, its own winning configuration; about 3 s each. One referee judges them all,
+and one that the host was too busy to judge is judged up to twice more when the others are done.
+
+--best judges the best elite of each problem only. --quick times as in the search, in one process,
+which takes a quarter of the time. --resume takes up what an interrupted pass has found.
+
+Exit code 0: all kept; 1: at least one is not; 2: no such run, or the evaluator does not start;
+3: nothing failed, but some elites have no verdict; 130: interrupted.
 
 Time and memory of a run are not in its store: `benchmarks/peak_memory.py` measures both.
 """
@@ -16,24 +22,21 @@ import argparse
 import asyncio
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 from archives.descriptors import DEFAULT_AXES, axes_named
-from archives.evaluation import Evaluation, Status
 from archives.records import MIGRATE, ProblemStatus, RunState
 from archives.store import Store
-from evaluator.evaluator import EvaluationRequest, Purpose
+from benchmarks.second_verdicts import FILE, Pass, judge_again, pass_over
+from evaluator.evaluator import Evaluator, Purpose
 from evaluator.local import LocalEvaluator
-from evokernel.report import Report, best_of, read_report
+from evokernel.report import Report, read_report
 from problems.errors import EvoKernelError
-from problems.problem import Problem
 
-TRIES = 3
-"""A host that was too busy to tell is asked again."""
 FOR_GPUS = {"compiler", "rewrite"}
 """Operators that have nothing to work on where there is no GPU."""
 
@@ -67,12 +70,12 @@ class Clause:
 
     Attributes:
         text: What is promised.
-        is_kept: Whether the run keeps it.
+        is_kept: Whether the run keeps it; None: that cannot be told.
         found: What the run has instead, or at least.
     """
 
     text: str
-    is_kept: bool
+    is_kept: bool | None
     found: str
 
 
@@ -94,21 +97,28 @@ def judge(store: Store, goals: Goals | None = None) -> list[Clause]:
     ]
 
 
-def judge_elites(verdicts: Mapping[str, Evaluation]) -> Clause:
-    """Judge the second verdicts on the best elites.
+def judge_elites(going: Pass, *, only_best: bool = False) -> Clause:
+    """Judge what was said of the elites once more.
 
     Args:
-        verdicts: By the problem's label.
+        going: The pass, also one that was interrupted.
+        only_best: Whether it is over the best elite of each problem only.
     """
-    failed = [
-        f"{label}: {verdict.status} {verdict.reason}".rstrip()
-        for label, verdict in verdicts.items()
-        if verdict.status is not Status.OK
-    ]
+    who = "the best elite of each problem" if only_best else "every elite"
+    how = "evokernel eval" if going.purpose is Purpose.VERIFY else "at the search's effort"
+    failed, unsure, missing = going.failed, going.unsure, going.missing
+    found = f"{going.passed} of {going.num_elites} pass, which hold {going.num_cells} cells"
+    if failed:
+        found += f"; {len(failed)} failed{_list([str(one) for one in failed])}"
+    if unsure:
+        found += f"; {len(unsure)} without a verdict{_list([str(one) for one in unsure])}"
+    if missing:
+        found += f"; {missing} not judged"
+    undecided = bool(unsure or missing) and not failed
     return Clause(
-        text="the best elite of each problem passes evokernel eval",
-        is_kept=bool(verdicts) and not failed,
-        found=f"{len(verdicts) - len(failed)} of {len(verdicts)} pass" + _list(failed),
+        text=f"{who} passes {how}",
+        is_kept=None if undecided else bool(going.num_elites) and not failed,
+        found=f"{found}; {going.evaluations} evaluations, {going.rate:.2f}/s",
     )
 
 
@@ -218,64 +228,87 @@ def _list(names: Sequence[str]) -> str:
     return f" ({'; '.join(names)})" if names else ""
 
 
-async def evaluate_elites(store: Store) -> dict[str, Evaluation]:
-    """Judge the best elite of each problem on fresh secret inputs, one after the other."""
-    evaluator = LocalEvaluator()
-    await evaluator.start()
-    verdicts: dict[str, Evaluation] = {}
+def evaluate_elites(
+    store: Store, evaluator: Evaluator, *, only_best: bool, quick: bool, resume: bool
+) -> tuple[Clause, bool]:
+    """Judge elites once more; tell what came of it and whether it came to its end.
+
+    Raises:
+        EvaluatorError: The evaluator does not start.
+    """
+    purpose = Purpose.SEARCH if quick else Purpose.VERIFY
+    going = pass_over(store, purpose, only_best=only_best)
+    is_whole = True
     try:
-        for problem in store.problems():
-            best = best_of(store, problem)
-            if best is not None:
-                verdicts[problem.label] = await _evaluate(evaluator, store, problem, best.candidate)
-    finally:
-        await evaluator.close()
-    return verdicts
+        asyncio.run(judge_again(going, evaluator, store.folder / FILE, resume=resume))
+    except KeyboardInterrupt:
+        is_whole = False
+    return judge_elites(going, only_best=only_best), is_whole
 
 
-async def _evaluate(
-    evaluator: LocalEvaluator, store: Store, problem: Problem, candidate_id: str
-) -> Evaluation:
-    request = EvaluationRequest(
-        problem=problem,
-        candidate=store.candidate(candidate_id, problem.key),
-        purpose=Purpose.VERIFY,
-    )
-    for _ in range(TRIES):
-        verdict = await evaluator.evaluate(request)
-        if verdict.status is not Status.UNSTABLE:
-            break
-    print(f"  {problem.label}: {verdict.status} {verdict.reason}".rstrip(), file=sys.stderr)
-    return verdict
+def evaluator_like(store: Store) -> Evaluator:
+    """Return a referee as `evokernel eval` starts it, for a device like a run's."""
+    device = store.run().device
+    kind = "cpu" if device is None else device.kind
+    return LocalEvaluator(device=kind, rate=kind == "cuda")
 
 
-def main() -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     """Print the verdict on each promise; return the exit code."""
+    options = _options(arguments)
+    is_whole = True
+    try:
+        with Store.open(options.run) as store:
+            clauses = judge(store)
+            _print(clauses)
+            if options.evaluate_elites:
+                clause, is_whole = evaluate_elites(
+                    store,
+                    evaluator_like(store),
+                    only_best=options.best,
+                    quick=options.quick,
+                    resume=options.resume,
+                )
+                clauses.append(clause)
+                _print(clauses[-1:])
+    except (EvoKernelError, OSError) as error:
+        print(f"main_job: {error}", file=sys.stderr)
+        return 2
+    if not is_whole:
+        print("main_job: interrupted; --resume goes on", file=sys.stderr)
+        return _INTERRUPTED
+    if any(clause.is_kept is False for clause in clauses):
+        return 1
+    return _NO_VERDICT if any(clause.is_kept is None for clause in clauses) else 0
+
+
+_NO_VERDICT = 3
+_INTERRUPTED = 130
+
+
+def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("run", type=Path, help="folder of the run")
     parser.add_argument(
-        "--evaluate-elites", action="store_true", help="judge the best elites once more (minutes)"
+        "--evaluate-elites", action="store_true", help="judge the elites once more (minutes)"
     )
-    arguments = parser.parse_args()
-    try:
-        with Store.open(arguments.run) as store:
-            clauses = judge(store)
-            _print(clauses)
-            if arguments.evaluate_elites:
-                clauses.append(judge_elites(asyncio.run(evaluate_elites(store))))
-                _print(clauses[-1:])
-    except EvoKernelError as error:
-        print(f"main_job: {error}", file=sys.stderr)
-        return 2
-    return 0 if all(clause.is_kept for clause in clauses) else 1
+    parser.add_argument("--best", action="store_true", help="only the best of each problem")
+    parser.add_argument("--quick", action="store_true", help="at the effort of the search")
+    parser.add_argument("--resume", action="store_true", help="go on with an interrupted pass")
+    options = parser.parse_args(arguments)
+    if (options.best or options.quick or options.resume) and not options.evaluate_elites:
+        parser.error("--best, --quick and --resume go with --evaluate-elites")
+    return options
+
+
+_MARKS = {True: "kept    ", False: "NOT KEPT", None: "UNSURE  "}
 
 
 def _print(clauses: Sequence[Clause]) -> None:
     for clause in clauses:
-        mark = "kept    " if clause.is_kept else "NOT KEPT"
-        print(f"{mark}  {clause.text}: {clause.found}", flush=True)
+        print(f"{_MARKS[clause.is_kept]}  {clause.text}: {clause.found}", flush=True)
 
 
 if __name__ == "__main__":

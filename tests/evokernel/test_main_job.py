@@ -13,7 +13,6 @@ import pytest
 
 from archives.attempt import Attempt, AttemptState, Slot
 from archives.candidate import Candidate
-from archives.evaluation import Evaluation, Status
 from archives.grid import Addition, AddStatus, Elite, objective_of
 from archives.records import (
     MIGRATE,
@@ -24,7 +23,7 @@ from archives.records import (
     RunState,
 )
 from archives.store import Store
-from benchmarks.main_job import Clause, Goals, judge, judge_elites
+from benchmarks.main_job import Clause, Goals, judge
 from problems.problem import Problem
 from tests.evokernel.conftest import DEVICE, KERNEL, evaluation, problem
 
@@ -156,17 +155,6 @@ def test_fewer_problems_than_promised_are_found(good_run: Store) -> None:
     assert broken(judge(good_run, dataclasses.replace(GOALS, problems=3))) == [
         "3 problems at small scale, 1 generations"
     ]
-
-
-def test_an_elite_that_fails_its_second_verdict_is_named() -> None:
-    right = evaluation(2.0, verified=True)
-    wrong = Evaluation(status=Status.WRONG_VALUE, reason="wrong_value", log="off by one")
-    assert judge_elites({"First": right}).is_kept
-    clause = judge_elites({"First": right, "Second": wrong})
-    assert not clause.is_kept
-    assert "1 of 2" in clause.found
-    assert "Second: WRONG_VALUE wrong_value" in clause.found
-    assert not judge_elites({}).is_kept
 
 
 def test_the_script_prints_a_line_for_each_promise(small_run: Path, tmp_path: Path) -> None:
