@@ -150,10 +150,16 @@ _LAUNCH = '''
 def slide(x, taps, bias, out):
     """Take all windows."""
     block_c, block_h, block_w = CONFIG["BLOCK_C"], CONFIG["BLOCK_H"], CONFIG["BLOCK_W"]
-    tiles = triton.cdiv(PLANES.value, block_c) * OUT_D.value
+    {limit}tiles = triton.cdiv(PLANES.value, block_c) * OUT_D.value
     tiles *= triton.cdiv(OUT_H.value, block_h) * triton.cdiv(OUT_W.value, block_w)
     {launch}
 '''
+
+_LIMIT = """most = max(1024 * CONFIG["{warps}"] // (block_c * block_w), 1)
+    if {when}block_h > most:
+        # Tiles of more than 32 elements for each thread take the compiler minutes.
+        block_h = most
+    """
 
 _LAUNCH_PLAIN = """windows_at_once[(tiles,)](
         x, taps, bias, out, block_c, block_h, block_w, num_warps=CONFIG["{warps}"]
@@ -208,7 +214,8 @@ def windows_text(
         )
     launch = _LAUNCH_EITHER if rolling else _LAUNCH_PLAIN
     launch = launch.format(warps=warps)
-    return "\n".join((NEIGHBOURS_TEXT, *parts, _LAUNCH.format(launch=launch)))
+    limit = _LIMIT.format(warps=warps, when='not CONFIG["ROLLING"] and ' if rolling else "")
+    return "\n".join((NEIGHBOURS_TEXT, *parts, _LAUNCH.format(limit=limit, launch=launch)))
 
 
 _COUNT = """
