@@ -15,7 +15,9 @@ CALLED = "evokernel: the candidate was called"
 
 _SUMMARY = re.compile(r"ERROR SUMMARY: (\d+) errors?$|RACECHECK SUMMARY: (\d+) hazards? displayed")
 _PREFIX = "========="
-_BESIDE = re.compile(r"COMPUTE-SANITIZER|SUMMARY|Target application|^\s*$")
+_BESIDE = re.compile(
+    r"COMPUTE-SANITIZER|SUMMARY|Target application|process didn't terminate successfully|^\s*$"
+)
 _LINES, _LINE_LENGTH = 8, 200
 
 

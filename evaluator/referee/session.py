@@ -197,7 +197,7 @@ class Session:
 
     def timed_bounds(self) -> tuple[Bound, ...]:
         """Return the errors permitted against `timed_outputs`, for each output."""
-        return timed_bounds(self._draws.bounds)
+        return timed_bounds(self._draws.bounds, [spec.numel for spec in self.opened.outputs])
 
     @property
     def weights_lock(self) -> threading.Lock:

@@ -28,8 +28,8 @@ from evaluator.referee.effort import Effort
 from evaluator.referee.failure import CandidateFailed, host_noisy
 from evaluator.referee.foreign_memory import can_read_memory
 from evaluator.referee.halving import halve
-from evaluator.referee.indices import Indices
 from evaluator.referee.keepsake import Keepsake
+from evaluator.referee.parts import choose_part, part_of
 from evaluator.referee.session import Session
 from evaluator.referee.single_calls import held_to_single_calls
 from evaluator.referee.timing import Block, Ratio, calls_per_leg, estimate, slope_agrees, slope_ms
@@ -46,10 +46,6 @@ SLOPE_AGREEMENT = 1.5
 """Readings further apart than this accuse the host, not the candidate."""
 DEFERRED_MS = 0.5
 """Fetching an output may take that much longer from a candidate than from the reference."""
-PART_ELEMENTS = 1 << 18
-PART_SHARE = 4
-"""Of a large output a quarter is compared, another one each time: whoever leaves out a hundredth
-of the work while it is timed is found out in a few legs, and there are 10, or over 100."""
 HOPELESS_SPEEDUP = 0.7
 """A candidate that is slower than this in every block needs no precise time."""
 
@@ -153,37 +149,29 @@ class Stopwatch:
             reference = self._reference_leg(bases)
         call = self._session.choose(calls)
         expected = self._session.timed_outputs(call)
-        starts = [self._part_start(output) for output in expected]
-        parts = [_part(*pair) for pair in zip(expected, starts, strict=True)]
-        seen = self._seen(call, expected, starts)
+        parts = [choose_part(output, self._session.choose) for output in expected]
+        seen = self._seen(call, expected, parts)
         # The next sets are filled on the timed core while this one compares.
         self._session.begin_mix(calls)
-        if seen is None or self._mismatch(seen, parts) is not None:
+        wanted = [part_of(*pair) for pair in zip(expected, parts, strict=True)]
+        if seen is None or self._mismatch(seen, wanted) is not None:
             self._check_whole(call, calls, expected, was_read=seen is not None)
         return self._per_call(reference, calls), self._per_call(candidate, calls)
 
     def _seen(
-        self, call: int, expected: Sequence[Array], starts: Sequence[int]
+        self, call: int, expected: Sequence[Array], parts: Sequence[slice]
     ) -> list[Array] | None:
         """Read parts of a call's outputs; None where this host does not permit it.
 
         Raises:
             CandidateFailed: It does, and the outputs are not where the process says.
         """
-        parts = [
-            slice(start, start + _part_size(output))
-            for output, start in zip(expected, starts, strict=True)
-        ]
         places = self._candidate.places(call, expected)
         seen = None if places is None else self._candidate.snapshot(places, parts)
         if seen is None and can_read_memory(self._session.reference.worker.pid):
             log = "an output is not in memory after the leg: return plain tensors from forward."
             raise CandidateFailed(Status.TIMING_MISMATCH, "unreadable_output", log)
         return seen
-
-    def _part_start(self, output: Array) -> int:
-        """Choose where the part of an output starts that is compared."""
-        return self._session.choose(output.numel - _part_size(output) + 1)
 
     def _check_whole(
         self, call: int, calls: int, expected: Sequence[Array], *, was_read: bool
@@ -281,15 +269,3 @@ class Stopwatch:
         self._session.reference.worker.stop()
         with self._session.turn:
             return self._candidate.leg_ms(index, bases)
-
-
-def _part_size(output: Array) -> int:
-    """Elements of an output that are compared after a leg; all where they are few, or indices."""
-    if isinstance(output, Indices):
-        return output.numel
-    return min(output.numel, max(PART_ELEMENTS, output.numel // PART_SHARE))
-
-
-def _part(output: Array, start: int) -> Array:
-    size = _part_size(output)
-    return output if size == output.numel else output.part(start, size)

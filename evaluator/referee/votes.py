@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from evaluator.referee.arrays import Array
 from evaluator.referee.correctness import Bound, Expected, bound_of, null_passes
 from problems.errors import ProblemError
 
-__all__ = ["bounds_by_variant", "require_vote", "voids_of"]
+__all__ = ["TIMED_SLACK", "bounds_by_variant", "require_vote", "timed_bounds", "voids_of"]
+
+TIMED_SLACK = 2.0
+"""Timed outputs are compared with the reference's own precision, whose error adds to theirs."""
+MANY_ELEMENTS = 4096
+MANY_SLACK = 1.25
+"""The same for the root mean square of so many elements, which is much the same for all contents.
+
+Source: the triangle inequality. The reference errs by a sixteenth of the bound at most
+    (`correctness.bound_of`), which makes 1.06; a product in TF32 would pass at 2.
+"""
 
 
 def bounds_by_variant(
@@ -27,6 +37,24 @@ def bounds_by_variant(
             for outputs in zip(*sets, strict=True)
         )
     return bounds
+
+
+def timed_bounds(bounds: Mapping[str, Sequence[Bound]], sizes: Sequence[int]) -> tuple[Bound, ...]:
+    """Return the errors permitted of timed outputs against the own-precision reference.
+
+    Timed contents are the own distribution with outliers like those of "spiked".
+
+    Args:
+        bounds: Of each distribution, for each output.
+        sizes: Elements of each output.
+    """
+    return tuple(
+        Bound(
+            rms=(TIMED_SLACK if size < MANY_ELEMENTS else MANY_SLACK) * max(own.rms, spiked.rms),
+            peak=TIMED_SLACK * max(own.peak, spiked.peak),
+        )
+        for own, spiked, size in zip(bounds["own"], bounds["spiked"], sizes, strict=True)
+    )
 
 
 def voids_of(

@@ -116,8 +116,14 @@ class OpenedProblem:
         """Tell whether the model gives finite outputs with one input replaced."""
         values = self.sample(0)
         values[number] = value
+        return self.stays_finite(values)
+
+    def stays_finite(self, values: Sequence[object]) -> bool:
+        """Tell whether the model runs on an input set and gives finite outputs alone."""
         try:
             outputs = self.forward(values)
+        except torch.OutOfMemoryError:
+            raise
         except (RuntimeError, ValueError, IndexError, ZeroDivisionError):
             return False
         items = outputs if isinstance(outputs, tuple | list) else [outputs]

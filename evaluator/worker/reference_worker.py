@@ -17,6 +17,7 @@ from evaluator.worker.opened import (
     open_problem,
     to_float64,
 )
+from evaluator.worker.outliers import settle_outliers
 from evaluator.worker.serve import Handler
 from evaluator.worker.state import publish_state
 from evaluator.worker.stock import Reservoir
@@ -80,6 +81,7 @@ class ReferenceWorker:
             Reservoir([draw[number] for draw in draws], domain)
             for number, domain in enumerate(opened.domains)
         ]
+        settle_outliers(opened, self._reservoirs, request["seed"])
         return {}
 
     def _mix(self, request: dict[str, Any]) -> dict[str, Any]:

@@ -4,7 +4,9 @@ Covered: every socket, but on a GPU those of its driver, which can connect to no
 process that meets no other's (the sanitizer's); shared
 memory and message queues that outlive or escape the process
 (System V, POSIX queues, memfd, io_uring); looking into or steering other processes; mounts and
-namespaces; the kernel's own settings, clocks included; leaving the CPUs that were assigned.
+namespaces; the kernel's own settings, clocks included; leaving the CPUs that were assigned; timers
+that interrupt whoever has the CPU while their process is halted, but on a GPU, whose driver may
+want them.
 Not covered: what the permitted calls can do (Landlock and the namespaces bound that).
 """
 
@@ -98,6 +100,9 @@ _DENIED = {
     "ioperm": 173,
     "personality": 135,
 }
+_TIMERS = {"timer_create": 222, "timerfd_create": 283}
+"""Any number of them can be armed; each one that goes off takes microseconds of its CPU, also while
+their process is halted and another one is timed there."""
 _SOCKETS = frozenset({"socket", "socketpair"})
 _SOCKET, _CONNECT = 41, 42
 _SCHED_SETAFFINITY = 203
@@ -167,7 +172,7 @@ def _instructions(
     ]
     if gpu and not sockets:
         program += _driver_socket(refuse)
-    for name, number in _DENIED.items():
+    for name, number in (_DENIED if gpu else {**_DENIED, **_TIMERS}).items():
         if sockets and name in _SOCKETS:
             continue
         program += [(_JUMP_EQUAL, 0, 1, number), refuse]

@@ -7,8 +7,9 @@ and no linear function of such a product follows from what was computed for anot
 that are only scaled would let a candidate remember an answer for each piece, and scale that.
 
 Covered: replay of remembered answers, scaled or not, of inputs that are real, positive,
-triangular or probabilities. Not covered: functions of masks, signs and indices alone, whose
-pieces are chosen and (indices) shifted at random, but are not new.
+triangular or probabilities; short cuts that are right near the own distribution alone, and taken
+in timed calls alone, where outliers are permitted. Not covered: functions of masks, signs and
+indices alone, whose pieces are chosen and (indices) shifted at random, but are not new.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from collections.abc import Sequence
 
 import torch
 
+from evaluator.worker.variants import scale_up
 from problems.problem import Domain, DomainKind
 
 __all__ = ["Reservoir"]
@@ -27,9 +29,9 @@ _LEAST_SCALE, _SPREAD = 0.75, 0.5
 """Elements are scaled by 0.75 to 1.25: unpredictable, and close to the own distribution."""
 _STRIP_ELEMENTS = 1 << 16
 """Factors of a strip: it stays in the cache while a set is mixed."""
-_FLIPPED = 4096
-"""One in so many factors is negative where the domain permits: who looks at some elements alone
-to learn that all are positive is wrong when it is timed, too."""
+_OUTLYING = 4096
+"""One in so many factors is an outlier, negative where the domain permits: who looks at some
+elements alone to learn that all are positive, or small, is wrong when it is timed, too."""
 
 
 class Reservoir:
@@ -46,6 +48,17 @@ class Reservoir:
         tensors = [draw for draw in draws if isinstance(draw, torch.Tensor)]
         self._pool = torch.stack([t.contiguous() for t in tensors]) if tensors else None
         self._strip: torch.Tensor | None = None
+        self._outlier = 1.0
+
+    def set_outliers(self, times: float) -> None:
+        """Scale the outliers.
+
+        Args:
+            times: How many times as large as those of the check; 0: as large as all elements.
+        """
+        dtype = torch.float32 if self._pool is None else self._pool.dtype
+        self._outlier = times * scale_up(dtype) if times else 1.0
+        self._strip = None
 
     def mix(self, target: object, generator: torch.Generator) -> object:
         """Make a value never seen before.
@@ -97,9 +110,9 @@ class Reservoir:
         """Return the strip, twice in a row, drawn when it is first needed."""
         if self._strip is None:
             strip = _scales(_STRIP_ELEMENTS, generator)
-            if self._domain.kind in _SIGNED:
-                count = (_STRIP_ELEMENTS // _FLIPPED,)
-                strip[_choices(_STRIP_ELEMENTS, count, generator)] *= -1
+            if (sign := _SIGNS.get(self._domain.kind)) is not None:
+                count = (_STRIP_ELEMENTS // _OUTLYING,)
+                strip[_choices(_STRIP_ELEMENTS, count, generator)] *= sign * self._outlier
             self._strip = torch.cat([strip, strip]).to(dtype)
         return self._strip
 
@@ -142,6 +155,8 @@ class Reservoir:
         assert self._pool is not None
         choice = _choice(len(self._pool), generator)
         scale = _scales(target.shape[-1], generator).to(target.dtype)
+        if self._outlier != 1.0:
+            scale[_choice(len(scale), generator)] *= -self._outlier
         torch.mul(self._pool[choice], scale.unsqueeze(-1) * scale, out=target)
 
 
@@ -157,7 +172,13 @@ def _times(sources: torch.Tensor, factors: torch.Tensor, out: torch.Tensor) -> N
 
 
 _WHOLE = frozenset({DomainKind.INDEX, DomainKind.MASK, DomainKind.SIGN})
-_SIGNED = frozenset({DomainKind.REAL, DomainKind.UPPER_TRIANGULAR, DomainKind.LOWER_TRIANGULAR})
+_SIGNS = {
+    DomainKind.REAL: -1,
+    DomainKind.UPPER_TRIANGULAR: -1,
+    DomainKind.LOWER_TRIANGULAR: -1,
+    DomainKind.POSITIVE: 1,
+}
+"""Signs of outliers, where there are any."""
 
 
 def _choice(count: int, generator: torch.Generator) -> int:

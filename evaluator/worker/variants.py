@@ -8,7 +8,7 @@ from evaluator.wire import VARIANTS
 from evaluator.worker.domains import is_real
 from problems.problem import Domain, DomainKind
 
-__all__ = ["vary"]
+__all__ = ["scale_up", "vary"]
 
 _SCALE_UP = {torch.float16: 2.0}
 _SCALE_UP_DEFAULT = 8.0
@@ -50,11 +50,16 @@ def vary(
     return _vary_real(value, domain.kind, variant, generator)
 
 
+def scale_up(dtype: torch.dtype) -> float:
+    """Return how many times as large a value may become; also the factor of outliers."""
+    return _SCALE_UP.get(dtype, _SCALE_UP_DEFAULT)
+
+
 def _vary_real(
     value: torch.Tensor, kind: DomainKind, variant: str, generator: torch.Generator
 ) -> tuple[torch.Tensor, bool]:
     if variant == "scaled_up":
-        return value * _SCALE_UP.get(value.dtype, _SCALE_UP_DEFAULT), True
+        return value * scale_up(value.dtype), True
     if variant == "scaled_down":
         return value * _SCALE_DOWN, True
     if variant == "negated":
@@ -103,7 +108,7 @@ def _vary_probability(
 
 def _spiked(value: torch.Tensor, kind: DomainKind, generator: torch.Generator) -> torch.Tensor:
     """Scale few elements up, and negate them where the domain permits."""
-    factor = _SCALE_UP.get(value.dtype, _SCALE_UP_DEFAULT)
+    factor = scale_up(value.dtype)
     if kind is not DomainKind.POSITIVE:
         factor = -factor
     if kind is DomainKind.SYMMETRIC:

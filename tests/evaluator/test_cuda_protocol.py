@@ -116,6 +116,21 @@ def test_sets_drawn_in_turn_judge_alike(tmp_path: Path, monkeypatch: pytest.Monk
     assert failure.status is Status.WRONG_VALUE
 
 
+@pytest.mark.parametrize("memory_bytes", [32 << 30, 24 << 20], ids=["side by side", "in turn"])
+def test_what_is_right_near_the_own_distribution_alone_does_not_pass_while_timed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, memory_bytes: int
+) -> None:
+    monkeypatch.setattr("evaluator.referee.cuda.memory.CONTEXT_BYTES", 1)
+    zoo = Path(__file__).parent.parent / "zoo"
+    problem = problem_of((zoo / "problems" / "clamp.py").read_text())
+    cheat = (zoo / "cheats" / "passed_on_when_timed.py").read_text()
+    findings, failure, session = climbed(problem, cheat, tmp_path, memory_bytes=memory_bytes)
+    assert session.memory.in_turn == (memory_bytes < 1 << 30)
+    assert isinstance(failure, CandidateFailed)
+    assert (failure.status, failure.reason) == (Status.WRONG_VALUE, "wrong_when_timed")
+    assert findings.rung is Rung.CHECK, "it was right when it was checked"
+
+
 FAILURES: Sequence[tuple[str, str, Status, str]] = [
     (
         "writes to its input",

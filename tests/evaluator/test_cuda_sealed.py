@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from archives.evaluation import Status
+from evaluator.referee.correctness import Bound
 from evaluator.referee.cuda import sealed
 from evaluator.referee.cuda.arena import CudaArena
 from evaluator.referee.cuda.candidate import CHECK_ROOM, TIMED_ROOM, CudaCandidate
@@ -19,6 +20,8 @@ from evaluator.referee.cuda.sealed import SealedClock, measure_bases
 from evaluator.referee.cuda.session import CudaSession
 from evaluator.referee.cuda.timed_outputs import TimedOutputs
 from evaluator.referee.failure import CandidateFailed
+from evaluator.referee.votes import timed_bounds
+from evaluator.worker.cuda.sealed import piece_of
 from problems.errors import EvaluatorError
 from tests.evaluator.referee_cases import SOFTMAX
 from tests.evaluator.stand_in_gpu import open_arena
@@ -175,3 +178,26 @@ class TestShortfall:
         assert shortfall(cut, NOTHING_BESIDE, 0.08) == shortfall(
             self.legs(0.1), NOTHING_BESIDE, 0.08
         )
+
+
+class TestPieces:
+    @pytest.mark.parametrize("at", [0.0, 0.3, 1.0])
+    def test_a_region_that_is_left_out_is_in_every_piece(self, at: float) -> None:
+        output = torch.zeros(1000, 2048)
+        output[250:500] = 1.0  # A quarter.
+        piece = piece_of(output, at)
+        assert piece.numel() == 1 << 18
+        assert piece.mean().item() == pytest.approx(0.25, abs=0.01)
+
+    def test_what_is_no_larger_is_looked_at_whole(self) -> None:
+        output = torch.zeros(1 << 18)
+        assert piece_of(output, 0.5) is output
+        indices = torch.zeros(1 << 20, dtype=torch.int64)
+        assert piece_of(indices, 0.5) is indices
+
+
+def test_timed_outputs_may_err_by_little_more_than_checked_ones() -> None:
+    bounds = {"own": (Bound(rms=1.0, peak=3.0),) * 2, "spiked": (Bound(rms=0.5, peak=4.0),) * 2}
+    few, many = timed_bounds(bounds, (1, 1 << 20))
+    assert few == Bound(rms=2.0, peak=8.0)
+    assert many == Bound(rms=1.25, peak=8.0)

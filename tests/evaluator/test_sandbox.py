@@ -54,6 +54,8 @@ def test_some_protection_is_held_everywhere(worker: WorkerHandle) -> None:
         "call(425, 8, 0)",
         "call(298, 0, 0, 0, 0, 0)",
         "call(310, 1, 0, 0, 0, 0, 0)",
+        "call(222, 1, 0, 0)",
+        "call(283, 1, 0)",
         "call(165, 0, 0, 0, 0, 0)",
     ],
 )

@@ -11,9 +11,11 @@ from pathlib import Path
 import pytest
 
 from evaluator.referee.referee import Referee
+from evaluator.referee.referee import new_referee as new_cuda_referee
 from evaluator.referee.spawner import Spawner, Worker, WorkerPlan
 from evaluator.sanitizing import CALLED, MEMCHECK, RACECHECK, Sanitized, read_findings
-from tests.evaluator.referee_cases import SOFTMAX, new_referee
+from evokernel.sanitizing import installed_tool
+from tests.evaluator.referee_cases import SOFTMAX, new_referee, problem_of
 
 TOOL = f"""\
 #!{sys.executable}
@@ -32,6 +34,7 @@ if bad:
     print("========= Invalid __global__ read of size 4 bytes")
     print("=========     at scale+0x10 in candidate.py:9")
     print("========= Target application returned an error")
+    print("========= Error: process didn't terminate successfully")
 if sys.argv[2] == "racecheck":
     print(f"========= RACECHECK SUMMARY: {{int(bad)}} hazards displayed")
 else:
@@ -47,6 +50,48 @@ class ModelNew(nn.Module):
         BODY
         return torch.softmax(x, dim=1)
 """
+ROWS = problem_of(
+    """
+import torch
+from torch import nn
+
+
+class Model(nn.Module):
+    def forward(self, x, y):
+        return x.unsqueeze(1) * y
+
+
+def get_inputs():
+    return [torch.rand(1024), torch.rand(1024, 1024)]
+
+
+def get_init_inputs():
+    return []
+"""
+)
+PAST_THE_END = """\
+import torch
+import triton
+import triton.language as tl
+from torch import nn
+
+
+@triton.jit
+def rows(x, y, out, mark, width: tl.constexpr):
+    row = tl.program_id(0)
+    at = row * width + tl.arange(0, width)
+    tl.store(out + at, tl.load(x + row) * tl.load(y + at))
+    tl.store(mark + row, 1.0)
+
+
+class ModelNew(nn.Module):
+    def forward(self, x, y):
+        out = torch.empty_like(y)
+        mark = torch.empty(len(x) - 1, device=x.device)
+        rows[(len(x),)](x, y, out, mark, y.shape[1])
+        return out
+"""
+"""Writes one number past the end of a tensor: torch's allocator has room there, so it is right."""
 
 
 @pytest.fixture(scope="module")
@@ -156,6 +201,24 @@ def test_its_files_are_out_of_reach(referee: Referee, tool: Path, tmp_path: Path
     found = look(referee, tool, f"open({str(secret)!r})")
     assert found.errors is None
     assert "Permission" in found.log or "No such file" in found.log, found
+
+
+@pytest.mark.gpu
+def test_a_write_past_the_end_of_a_tensor_is_found_on_a_gpu() -> None:
+    tool = installed_tool()
+    if tool is None:
+        pytest.skip("compute-sanitizer is not installed")
+    referee = new_cuda_referee("cuda")
+    referee.start()
+    try:
+        exact = PAST_THE_END.replace("len(x) - 1", "len(x)")
+        for source, errors in ((exact, 0), (PAST_THE_END, 1)):
+            found = referee.sanitize(ROWS, source, tool, MEMCHECK)
+            assert found.errors == errors, found
+        assert "write" in found.log
+        assert referee.sanitize(ROWS, exact, tool, RACECHECK).errors == 0
+    finally:
+        referee.close()
 
 
 @pytest.mark.parametrize(

@@ -113,3 +113,17 @@ def test_the_threat_model_names_tests_that_exist() -> None:
     assert len(rows) >= 30
     for name in re.findall(r"`(gpu/\w+)`", attempts):
         assert (FOLDER / f"{name}.py").exists(), name
+
+
+def test_the_known_hacks_name_what_exists() -> None:
+    """Each of them is met by a cheat, a control or a test, or said to be met by nothing."""
+    tests = FOLDER.parent
+    text = (tests.parent / "docs" / "known-hacks.md").read_text()
+    rows = [line.split("|") for line in text.splitlines() if re.match(r"\| \d+ \|", line)]
+    assert [int(row[1]) for row in rows] == list(range(1, 129))
+    for row in rows:
+        named = re.findall(r"`([^`]+)`", row[4])
+        assert named or re.search("[Nn]ot (covered|tried)", row[3]), f"met by nothing: {row}"
+        for name in named:
+            places = [FOLDER / f"{name}.py", FOLDER / "cheats" / f"{name}.py", tests / name]
+            assert any(place.exists() for place in places), name

@@ -23,7 +23,7 @@ from evaluator.referee.session import constant_weights
 from evaluator.referee.sessions import closing_on_error
 from evaluator.referee.shared_memory import SharedMemory
 from evaluator.referee.spawner import Spawner, WorkerPlan
-from evaluator.referee.votes import require_vote
+from evaluator.referee.votes import require_vote, timed_bounds
 from evaluator.values import SIGNAL_BYTES
 from evaluator.wire import ALIGNMENT_BYTES, layout
 from problems.graph import OperatorGraph
@@ -36,8 +36,6 @@ ALONE_LEGS = 5
 ALONE_LEG_MS = 1.0
 ALONE_CALLS = 16
 WARM_UP_MS = 25.0
-TIMED_SLACK = 2.0
-"""Timed contents are compared with the float32 reference, whose error adds to the candidate's."""
 MAX_FREE_SHARE = 0.1
 
 
@@ -173,8 +171,7 @@ class CudaSession:
 
     def timed_bounds(self) -> tuple[Bound, ...]:
         """Return the errors permitted of timed outputs, against the own-precision reference."""
-        own = self.bounds["own"]
-        return tuple(Bound(rms=TIMED_SLACK * b.rms, peak=TIMED_SLACK * b.peak) for b in own)
+        return timed_bounds(self.bounds, [spec.numel for spec in self.opened.outputs])
 
     def mix(self, calls: int, room: Room | None) -> list[Numbers]:
         """Fill timed sets with contents that nobody has seen, and copies of them in a room."""

@@ -9,7 +9,9 @@ import torch
 from evaluator.worker.cuda.driver import Driver
 from evaluator.worker.cuda.rooms import Room, set_bytes
 from evaluator.worker.opened import OpenedProblem
+from evaluator.worker.outliers import settle_outliers
 from evaluator.worker.stock import Reservoir
+from evaluator.worker.variants import vary
 
 __all__ = ["TimedSets", "dense"]
 
@@ -28,6 +30,7 @@ class TimedSets:
         self._room: Room | None = None
         self._sets: list[list[object]] = []
         self._reservoirs: list[Reservoir] = []
+        self._outlying: bool | None = None
 
     @property
     def mixed(self) -> bool:
@@ -41,6 +44,7 @@ class TimedSets:
             Reservoir([dense(draw[number]) for draw in draws], domain)
             for number, domain in enumerate(self._opened.domains)
         ]
+        settle_outliers(self._opened, self._reservoirs, seed)
 
     def fill(self, calls: int, seed: int) -> Sequence[list[object]]:
         """Fill that many sets, and return them."""
@@ -53,13 +57,27 @@ class TimedSets:
                     values[number] = reservoir.mix(values[number], generator)
             return sets
         for number, values in enumerate(sets):
-            for at, drawn in enumerate(self._opened.sample(seed + number)):
+            for at, drawn in enumerate(self._drawn(seed + number)):
                 target = values[at]
                 if isinstance(drawn, torch.Tensor) and isinstance(target, torch.Tensor):
                     target.copy_(drawn)
                 else:
                     values[at] = drawn
         return sets
+
+    def _drawn(self, seed: int) -> list[object]:
+        """Draw a set, with outliers unless the model overflows on them; see `outliers`."""
+        opened = self._opened
+        values = opened.sample(seed)
+        if self._outlying is False:
+            return values
+        generator = torch.Generator(opened.device).manual_seed(seed)
+        for at, domain in enumerate(opened.domains):
+            values[at], _ = vary(values[at], domain, "spiked", generator)
+        if self._outlying is None:
+            self._outlying = opened.stays_finite(values)
+            return values if self._outlying else opened.sample(seed)
+        return values
 
     def first(self, calls: int) -> Sequence[list[object]]:
         """Return that many sets as they were filled last."""
