@@ -153,6 +153,7 @@ from problems.errors import EvaluatorError, WorkerTimeout
 
 __all__ = [
     "ALIGNMENT_BYTES",
+    "CROWDED",
     "ITEM_BYTES",
     "MAX_FRAME_BYTES",
     "VARIANTS",
@@ -166,6 +167,8 @@ __all__ = [
 ]
 
 MAX_FRAME_BYTES = 1 << 20
+CROWDED = "crowded"
+"""Reason of a reply: others have the device's memory at the moment."""
 VARIANTS = ("own", "scaled_up", "scaled_down", "negated", "around_zero", "spiked")
 
 _HEADER = struct.Struct(">I")

@@ -126,7 +126,7 @@ class Engine:
 
         Raises:
             EvaluatorError: The evaluator does not start, or fails again and again.
-            ConfigError: The run was measured on another device.
+            ConfigError: The run was measured on another kind of device.
             StoreError: The store cannot be written any more.
         """
         before = self._store.run()

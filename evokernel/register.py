@@ -171,8 +171,9 @@ class Register:
 def judged(evaluation: Evaluation, points: Sequence[Configuration]) -> tuple[Configuration, ...]:
     """Return the points of a proposal about which its verdict says something.
 
-    An unstable one says nothing of any. A failed one that names what became of single points says
-    nothing of those that it leaves out: they were not checked to the end. Any other is about all.
+    An unstable one says nothing of any. One that names what became of single points says nothing of
+    those that it leaves out: they were not checked to the end, or not built in time. Any other is
+    about all.
     """
     if evaluation.status is Status.UNSTABLE:
         return ()
@@ -181,8 +182,8 @@ def judged(evaluation: Evaluation, points: Sequence[Configuration]) -> tuple[Con
 
 
 def _told(evaluation: Evaluation) -> set[str] | None:
-    """Texts of the points that a failed verdict names; None where it is about all."""
-    if evaluation.status is Status.OK or not evaluation.configurations:
+    """Texts of the points that a verdict names; None where it is about all."""
+    if not evaluation.configurations:
         return None
     return {_text(result.configuration) for result in evaluation.configurations}
 

@@ -18,9 +18,10 @@ class Deadlines:
         spawn_s: Forking a worker.
         problem_s: Each step of the reference worker.
         build_s: Building and constructing a candidate.
-        triton_s: The same of a configuration of a Triton program, which no host compiler builds.
-        builds_s: Building all configurations of a candidate; as soon as one is built, those that
-            come later than this are left out.
+        triton_s: The same of a configuration of a Triton program, which no host compiler builds,
+            for each four of its kernels.
+        builds_s: Building all configurations of a candidate, what is compiled ahead left aside; as
+            soon as one is built, those that come later than this are left out.
         call_s: One call of a candidate, besides `call_factor` times the reference's time.
         call_factor: How often the reference's time a call may take.
     """
@@ -37,7 +38,7 @@ class Deadlines:
     def of_build(self, source: str) -> float:
         """Return the seconds that building a configuration may take."""
         if detect_language(source) is Language.TRITON:
-            return min(self.triton_s, self.build_s)
+            return min(self.triton_s * max(1, source.count("@triton.jit") / 4), self.build_s)
         return self.build_s
 
     def of_calls(self, calls: int, reference_ms: float) -> float:

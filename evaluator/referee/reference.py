@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from archives.evaluation import Status
 from evaluator.referee.deadlines import Deadlines
 from evaluator.referee.spawner import Worker
-from evaluator.wire import ChannelClosed, ValueSpec
+from evaluator.wire import CROWDED, ChannelClosed, ValueSpec
 from problems.errors import EvaluatorError, ProblemError, WorkerDied, WorkerTimeout
 from problems.problem import Problem
 
@@ -128,8 +128,9 @@ class ReferenceWorker:
     def _accepted(self, op: str, reply: dict[str, Any]) -> dict[str, Any]:
         label = self._problem.label
         if not reply["ok"]:
-            if reply.get("status") == Status.OUT_OF_MEMORY and op != "open":
-                # It fits, or it would not be open: others have the memory now.
+            crowded = op != "open" or reply.get("reason") == CROWDED
+            if reply.get("status") == Status.OUT_OF_MEMORY and crowded:
+                # It fits, or it would not be open, or nobody can tell: others have the memory now.
                 raise EvaluatorError(
                     f"problem {label} found no memory in step {op!r}: others have it at the moment"
                 )

@@ -195,6 +195,11 @@ class Session:
         # The leg's inputs are mixed anew before all is compared.
         return [output.kept() if isinstance(output, Indices) else output for output in outputs]
 
+    @property
+    def ended(self) -> bool:
+        """Whether its reference, or what mixes its inputs, has ended."""
+        return self.reference.worker.ended or self._mixer.worker.ended
+
     def timed_bounds(self) -> tuple[Bound, ...]:
         """Return the errors permitted against `timed_outputs`, for each output."""
         return timed_bounds(self._draws.bounds, [spec.numel for spec in self.opened.outputs])

@@ -21,6 +21,11 @@ class OpenSession(Protocol):
         """Memory that it takes."""
         ...
 
+    @property
+    def ended(self) -> bool:
+        """Whether a trusted process of it has ended, so that nobody can be judged any more."""
+        ...
+
     def close(self) -> None:
         """End its processes and give the memory back."""
         ...
@@ -90,10 +95,17 @@ class Sessions(Generic[S]):
             return self._users.get(problem.key, 0) <= 1
 
     def drop(self, problem: Problem) -> None:
-        """Close a problem where a trusted process has failed, as soon as nobody uses it."""
+        """Close a problem of which a trusted process has ended, as soon as nobody uses it.
+
+        One that was opened anew since is left as it is: of several requests that met the end of one
+        session, each says so.
+        """
         with self._lock:
-            session = self._open.pop(problem.key, None)
-            if session is not None and self._given[id(session)]:
+            session = self._open.get(problem.key)
+            if session is None or not session.ended:
+                return
+            del self._open[problem.key]
+            if self._given[id(session)]:
                 # It may serve the others still; whoever comes next gets a new one.
                 self._abandoned[id(session)] = session
                 session = None

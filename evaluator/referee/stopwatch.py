@@ -3,7 +3,7 @@
 The referee's wall is the number. Around a leg of one process the other is halted, so nothing a
 candidate left running can slow the reference, and it gets no time of its own either. A random
 call of every leg is compared with the reference's output for the same inputs, which neither
-process had seen before the leg: of an output of over 1 MB, a part that starts at random.
+process had seen before the leg: of an output of over 1 MB, a part chosen at random.
 
 Covered: replayed, forgotten or reused outputs (one is held over all legs: a ring of buffers is
 found as one buffer is), work put off until after the leg, work for several calls done in one,
@@ -240,6 +240,8 @@ class Stopwatch:
             slopes.append(slope_ms(half, whole, more))
             if slope_agrees(own, slopes):
                 return
+            # The host may have changed its pace since: the next reading takes two legs of now.
+            whole = self._candidate_leg(index, self._session.mixed_bases(calls))
         if max(slopes) > SLOPE_AGREEMENT * max(min(slopes), LEAST_MS):
             raise host_noisy("the readings of the slope clock differ among themselves")
         log = f"{more} more calls take {median(slopes):.4g} ms each, a leg's {own:.4g} ms each."

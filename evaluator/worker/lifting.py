@@ -61,6 +61,7 @@ class Lifter:
             inputs = module.get_inputs()
         self._model: nn.Module = model.to(self._device, dtype)
         self._inputs = [_placed(value, self._device, dtype) for value in inputs]
+        self._drawn = _of_their_own(self._inputs, self._device)
         self._put_away()
         self._record = Record()
         self._run: Callable[..., Any] | None = None
@@ -107,6 +108,7 @@ class Lifter:
         """Run what was compiled once, and tell all that is known of it."""
         assert self._run is not None, "compile first"
         self._record.may_run = True
+        returned: object = None
         try:
             self._bring_back()
             with torch.no_grad():
@@ -117,31 +119,22 @@ class Lifter:
         except Exception as error:  # noqa: BLE001 - generated code may fail; it is told
             return self._failed("run_failed", f"{type(error).__name__}: {_line(error)}")
         finally:
+            returned = None
+            self._record.results.clear()
             self._put_away()
 
     def _put_away(self) -> None:
-        """Free the memory of inputs: compiling asks for their sizes alone."""
-        for tensor in self._drawn():
+        """Free the memory of inputs: compiling asks for their sizes alone. The model stays."""
+        for tensor in self._drawn:
             tensor.untyped_storage().resize_(0)
         if self._device.type == "cuda":
             torch.cuda.empty_cache()
 
     def _bring_back(self) -> None:
         """Give inputs memory again. Which numbers are there decides nothing."""
-        for tensor in self._drawn():
+        for tensor in self._drawn:
             tensor.untyped_storage().resize_(tensor.numel() * tensor.element_size())
             tensor.fill_(0.5)
-
-    def _drawn(self) -> list[torch.Tensor]:
-        """Inputs whose numbers do not matter: no indices, and no views of larger tensors."""
-        return [
-            value
-            for value in self._inputs
-            if isinstance(value, torch.Tensor)
-            and value.is_floating_point()
-            and value.device.type == self._device.type
-            and value.untyped_storage().nbytes() in (0, value.numel() * value.element_size())
-        ]
 
     def _lifted(self, returned: object) -> Lifted:
         record = self._record
@@ -208,6 +201,20 @@ class Lifter:
                 yield Argument(input=index, is_number=number), value
         for expression, tensor in _tensors_of(self._model, "self"):
             yield Argument(state=expression), tensor
+
+
+def _of_their_own(inputs: list[object], device: torch.device) -> list[torch.Tensor]:
+    """Return inputs whose numbers decide nothing, in memory that is theirs alone."""
+    tensors = [value for value in inputs if isinstance(value, torch.Tensor)]
+    places = [tensor.untyped_storage().data_ptr() for tensor in tensors]
+    return [
+        tensor
+        for tensor, place in zip(tensors, places, strict=True)
+        if tensor.is_floating_point()
+        and tensor.device.type == device.type
+        and places.count(place) == 1
+        and tensor.untyped_storage().nbytes() == tensor.numel() * tensor.element_size()
+    ]
 
 
 def _placed(value: object, device: torch.device, dtype: torch.dtype) -> object:

@@ -72,8 +72,10 @@ class OpenedProblem:
 
     def forward(self, values: Sequence[object]) -> object:
         """Call the model; its buffers are what they were before."""
-        outputs: object = self.model(*values)
-        self.keeper.put_back()
+        try:
+            outputs: object = self.model(*values)
+        finally:
+            self.keeper.put_back()
         return outputs
 
     def set_weights(self, seed: int | None) -> None:
@@ -122,12 +124,17 @@ class OpenedProblem:
         """Tell whether the model runs on an input set and gives finite outputs alone."""
         try:
             outputs = self.forward(values)
-        except torch.OutOfMemoryError:
-            raise
-        except (RuntimeError, ValueError, IndexError, ZeroDivisionError):
+        except Exception as error:
+            if isinstance(error, torch.OutOfMemoryError) or _is_of_the_device(error):
+                raise
             return False
         items = outputs if isinstance(outputs, tuple | list) else [outputs]
         return all(bool(item.isfinite().all()) for item in items if isinstance(item, torch.Tensor))
+
+
+def _is_of_the_device(error: Exception) -> bool:
+    """Whether an error tells of memory or a broken device, not of the numbers that were given."""
+    return any(word in str(error) for word in ("CUDA", "CUBLAS", "CUDNN", "memory"))
 
 
 def open_problem(

@@ -282,6 +282,13 @@ class TestComparison:
         halved = comparison.measure((own * 0.5).contiguous(), own, own)
         assert halved.rms == pytest.approx(0.5, rel=1e-2)
 
+    def test_what_is_huge_and_finite_has_a_size(self) -> None:
+        own = torch.full((2500,), 1e20)
+        found = comparison.measure(own * 0.999, own, own)
+        assert found.rms == pytest.approx(1e-3, rel=1e-2)
+        assert found.scale == pytest.approx(1e20, rel=1e-6)
+        assert comparison.measure(own * 1e-3, own, own).rms == pytest.approx(1.0, rel=1e-2)
+
     def test_integers(self) -> None:
         exact = torch.arange(5000)
         got = exact.clone()

@@ -17,6 +17,7 @@ class Session:
     problem: Problem
     num_bytes: int = 1
     closed: bool = False
+    ended: bool = False
 
     def close(self) -> None:
         self.closed = True
@@ -119,11 +120,17 @@ def test_a_problem_that_is_dropped_is_closed_when_the_last_one_gives_it_back() -
         with sessions.borrow(problem(1)) as same:
             assert same is first
         sessions.drop(problem(1))
+        with sessions.borrow(problem(1)) as healthy:
+            assert healthy is first, "nothing of it has ended"
+        first.ended = True
+        sessions.drop(problem(1))
         assert not is_closed(first)
         with sessions.borrow(problem(1)) as other:
             assert other is not first
         assert not is_closed(first)
     assert is_closed(first)
-    assert not is_closed(other)
+    sessions.drop(problem(1))
+    assert not is_closed(other), "it was opened since"
+    other.ended = True
     sessions.drop(problem(1))
     assert is_closed(other)

@@ -25,7 +25,7 @@ from evaluator.referee.shared_memory import SharedMemory
 from evaluator.referee.spawner import Spawner, WorkerPlan
 from evaluator.referee.votes import require_vote, timed_bounds
 from evaluator.values import SIGNAL_BYTES
-from evaluator.wire import ALIGNMENT_BYTES, layout
+from evaluator.wire import ALIGNMENT_BYTES, ValueSpec, layout
 from problems.graph import OperatorGraph
 from problems.problem import Problem
 
@@ -113,6 +113,11 @@ class CudaSession:
         return self.memory.session_bytes
 
     @property
+    def ended(self) -> bool:
+        """Whether its reference has ended."""
+        return self.reference.worker.ended
+
+    @property
     def has_state(self) -> bool:
         """Whether the problem has parameters or buffers."""
         return bool(self.opened.state)
@@ -132,7 +137,7 @@ class CudaSession:
                 if planned.hidden_weights:
                     self.publish_weights(hidden=True)
                 found.append(self._draw(planned, number))
-        bounds = self._bounds([deviations for deviations, _ in found])
+        bounds = _bounds(self.opened.outputs, [deviations for deviations, _ in found])
         if not verification:
             self.bounds = bounds
         means = [mean for _, mean in found]
@@ -159,14 +164,21 @@ class CudaSession:
 
         The votes on a set are about the means of those before it, on the first about the others'.
         """
+        outputs = self.opened.outputs
         found: list[tuple[list[Deviation], list[float]]] = []
         checks = []
         for planned in CHECK_PLAN:
-            found.append(self._draw_alone(planned))
-            checks.append(self._voted(planned, found[-1][0], [mean for _, mean in found[:-1]]))
+            means = [mean for _, mean in found]
+            drawn = self._draw_alone(planned)
+            found.append(drawn)
+            checks.append(
+                self._with_voids(0, planned, _bound(outputs, [drawn[0]]), means, drawn[0])
+            )
         others = [mean for _, mean in found[1:]]
-        checks[0] = self._voted(CHECK_PLAN[0], self._draw_alone(CHECK_PLAN[0])[0], others)
-        self.bounds = self._bounds([deviations for deviations, _ in found])
+        first = CHECK_PLAN[0]
+        again, _ = self._draw_alone(first)
+        checks[0] = self._with_voids(0, first, _bound(outputs, [again]), others, again)
+        self.bounds = _bounds(self.opened.outputs, [deviations for deviations, _ in found])
         return tuple(checks)
 
     def timed_bounds(self) -> tuple[Bound, ...]:
@@ -269,26 +281,6 @@ class CudaSession:
                 self.publish_weights(hidden=True)
         return drawn
 
-    def _bounds(self, deviations: list[list[Deviation]]) -> dict[str, tuple[Bound, ...]]:
-        """The bounds of each distribution: from the reference's worst error over its sets."""
-        bounds = {}
-        for variant in {planned.variant for planned in CHECK_PLAN}:
-            pairs = zip(CHECK_PLAN, deviations, strict=True)
-            bounds[variant] = self._bound([one for plan, one in pairs if plan.variant == variant])
-        return bounds
-
-    def _bound(self, sets: list[list[Deviation]]) -> tuple[Bound, ...]:
-        """The bound of each output from the reference's errors on sets of one distribution."""
-        return tuple(
-            bound_of(owns, spec.dtype)
-            for spec, owns in zip(self.opened.outputs, zip(*sets, strict=True), strict=True)
-        )
-
-    def _voted(
-        self, planned: PlannedSet, deviations: list[Deviation], means: list[list[float]]
-    ) -> CudaCheckSet:
-        return self._with_voids(0, planned, self._bound([deviations]), means, deviations)
-
     def _with_voids(
         self,
         number: int,
@@ -305,6 +297,25 @@ class CudaSession:
             for found, bound, known in zip(nulls, own, deviations, strict=True)
         )
         return CudaCheckSet(plan=planned, number=number, bounds=own, voids=voids)
+
+
+def _bounds(
+    outputs: Sequence[ValueSpec], deviations: list[list[Deviation]]
+) -> dict[str, tuple[Bound, ...]]:
+    """The bounds of each distribution: from the reference's worst error over its sets."""
+    bounds = {}
+    for variant in {planned.variant for planned in CHECK_PLAN}:
+        pairs = zip(CHECK_PLAN, deviations, strict=True)
+        bounds[variant] = _bound(outputs, [one for plan, one in pairs if plan.variant == variant])
+    return bounds
+
+
+def _bound(outputs: Sequence[ValueSpec], sets: list[list[Deviation]]) -> tuple[Bound, ...]:
+    """The bound of each output from the reference's errors on sets of one distribution."""
+    return tuple(
+        bound_of(owns, spec.dtype)
+        for spec, owns in zip(outputs, zip(*sets, strict=True), strict=True)
+    )
 
 
 def _passing(found: dict[str, Deviation], bound: Bound) -> str | None:

@@ -37,17 +37,20 @@ from problems.problem import Problem
 
 __all__ = ["CUDA_VERSION", "CudaStation"]
 
-CUDA_VERSION = "cuda-3"
+CUDA_VERSION = "cuda-4"
 """Changes whenever numbers would: those of two versions are never compared."""
 GIB = 1 << 30
 MAX_IN_FLIGHT = 14
 SESSIONS_SHARE = 0.1
 WAITING_SHARE = 0.2
 HELPERS_SHARE = 0.04
-TURNS_SHARE = 0.62
+TURNS_SHARE = 0.58
 """Parts of the memory. The last and largest is for large problems whose turn it is, each with one
 candidate and its reference in float64, and for problems that are being opened. What is left over is
 for the one candidate that is timed."""
+OPENING_RUNS = 3
+"""Runs of a reference whose inputs and outputs are there at a time while its inputs' domains are
+found out."""
 HOST_BYTES = 8 * GIB
 """Host memory that a candidate's process and its compilers take at most."""
 BUILD_S = 240.0
@@ -127,8 +130,8 @@ class CudaStation:
         )
 
     def lifting(self, num_bytes: int) -> AbstractContextManager[None]:
-        """Hold memory as for a candidate; see `Station.lifting`."""
-        return self._admission.reserved(num_bytes + CONTEXT_BYTES)
+        """Hold memory as for a candidate of a large problem; see `Station.lifting`."""
+        return self._lifting(num_bytes)
 
     def sharing(self) -> AbstractContextManager[None]:
         """Share in the timing gate; see `Station.sharing`."""
@@ -173,6 +176,11 @@ class CudaStation:
         """Close every problem."""
         self._sessions.close()
 
+    @contextmanager
+    def _lifting(self, num_bytes: int) -> Iterator[None]:
+        with self._admission.reserved(CONTEXT_BYTES), self._turns.reserved(num_bytes):
+            yield
+
     def _graph(self, problem: Problem) -> OperatorGraph | None:
         try:
             return self._graphers[problem.key].graph(problem)
@@ -186,13 +194,12 @@ class CudaStation:
         plan = WorkerPlan(
             role="cuda_reference", cpus=bench.cores.timed, threads=1, memory_bytes=None
         )
-        with self._turns.reserved(bytes_of_run(graph)), bench.gate.shared():
+        opening_bytes = OPENING_RUNS * bytes_of_run(graph) or self._gpu.memory_bytes // 4
+        with self._turns.reserved(opening_bytes), bench.gate.shared():
             session = CudaSession(
                 problem, graph, bench.spawner, plan, bench.deadlines, self._gpu.memory_bytes
             )
-        in_turn = session.memory.in_turn
-        turn = self._turns.reserved(session.turn_bytes) if in_turn else nullcontext()
-        with closing_on_error(session), turn:
+        with closing_on_error(session), self._turns.reserved(session.turn_bytes):
             with bench.gate.shared():
                 session.fill()
             trial = started(session, bench.spawner, self._trial_plan, bench.deadlines)

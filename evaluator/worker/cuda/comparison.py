@@ -127,7 +127,7 @@ def _sums(got: torch.Tensor, exact: torch.Tensor, own: torch.Tensor, *, scaled: 
     worst: tuple[int, int] | None = None
     # One wait for the device; a finite sum of squares means that every element is finite.
     for span, figures in zip(spans, torch.stack(rows).tolist() if rows else [], strict=True):
-        if 0 < figures[1] < _LEAST_SINGLE or 0 < figures[3] < _LEAST_SINGLE:
+        if _lost(figures):
             wanted = _wide(exact, *span)
             figures = _figures(_wide(got, *span) - wanted, wanted).tolist()
         if not math.isfinite(figures[0]):
@@ -276,6 +276,12 @@ def _figures(error: torch.Tensor, wanted: torch.Tensor | None) -> torch.Tensor:
     else:
         figures += [torch.zeros_like(figures[0])] * 2
     return torch.stack(figures)
+
+
+def _lost(figures: Sequence[float]) -> bool:
+    """Whether float32 lost what float64 would not: squares that vanish, or overflow beside none."""
+    is_tiny = 0 < figures[1] < _LEAST_SINGLE or 0 < figures[3] < _LEAST_SINGLE
+    return is_tiny or (math.isfinite(figures[1]) and not all(map(math.isfinite, figures)))
 
 
 def _norm(values: torch.Tensor) -> torch.Tensor:

@@ -15,7 +15,7 @@ import torch
 
 from archives.evaluation import Status
 from evaluator.values import DEVICE_ALIGNMENT_BYTES
-from evaluator.wire import encode_value, layout
+from evaluator.wire import CROWDED, encode_value, layout
 from evaluator.worker.cuda.check_sets import CheckSets, tensors_in
 from evaluator.worker.cuda.driver import Driver
 from evaluator.worker.cuda.legs import Leg
@@ -54,7 +54,7 @@ class CudaReferenceWorker:
         self._rooms = Rooms(driver)
         self._handles: Handles = {}
         self.handlers: dict[str, Handler] = {
-            "open": patient(driver, self._open),
+            "open": self._open,
             "weights": self._weights,
             "draw": patient(driver, self._draw),
             "expect": patient(driver, self._expect),
@@ -81,6 +81,8 @@ class CudaReferenceWorker:
     def explain(self, error: Exception, request: dict[str, Any]) -> Failure:
         """Turn what the problem's code raised into a failure."""
         building = request.get("op") == "open"
+        if building and isinstance(error, torch.OutOfMemoryError) and self._driver.crowded:
+            return Failure(Status.OUT_OF_MEMORY, CROWDED, "others have the memory at the moment")
         status = Status.BUILD_ERROR if building else Status.RUNTIME_ERROR
         return describe(error, file=PROBLEM_FILE, status=status, reason="problem_raised")
 

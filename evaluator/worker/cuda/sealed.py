@@ -175,6 +175,6 @@ def piece_of(tensor: torch.Tensor, at: float) -> torch.Tensor:
     if whole or tensor.numel() <= length * _PIECES:
         return tensor
     stride = tensor.numel() // _PIECES
-    first = int(at * (stride - length))
+    first = int(at * (tensor.numel() - (_PIECES - 1) * stride - length))
     offset = tensor.storage_offset() + first
     return tensor.as_strided((_PIECES, length), (stride, 1), offset)

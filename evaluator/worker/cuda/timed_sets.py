@@ -8,6 +8,7 @@ import torch
 
 from evaluator.worker.cuda.driver import Driver
 from evaluator.worker.cuda.rooms import Room, set_bytes
+from evaluator.worker.domains import is_real
 from evaluator.worker.opened import OpenedProblem
 from evaluator.worker.outliers import settle_outliers
 from evaluator.worker.stock import Reservoir
@@ -71,12 +72,24 @@ class TimedSets:
         values = opened.sample(seed)
         if self._outlying is False:
             return values
-        generator = torch.Generator(opened.device).manual_seed(seed)
-        for at, domain in enumerate(opened.domains):
-            values[at], _ = vary(values[at], domain, "spiked", generator)
         if self._outlying is None:
-            self._outlying = opened.stays_finite(values)
-            return values if self._outlying else opened.sample(seed)
+            # Tried with larger ones: then none of the many sets that follow overflows.
+            self._outlying = opened.stays_finite(self._with_outliers(values, seed, twice=True))
+            return self._drawn(seed)
+        return self._with_outliers(values, seed)
+
+    def _with_outliers(
+        self, values: list[object], seed: int, *, twice: bool = False
+    ) -> list[object]:
+        """Put outliers among the numbers of a set, one input after the other, for want of room."""
+        generator = torch.Generator(self._opened.device).manual_seed(seed)
+        for at, domain in enumerate(self._opened.domains):
+            own = values[at]
+            values[at], varied = vary(own, domain, "spiked", generator)
+            new = values[at]
+            if twice and varied and is_real(domain.kind) and isinstance(new, torch.Tensor):
+                assert isinstance(own, torch.Tensor)
+                values[at] = torch.where(new == own, new, 2 * new)
         return values
 
     def first(self, calls: int) -> Sequence[list[object]]:

@@ -37,31 +37,45 @@ ROW_SCAN = (
     _SHARED
     + """
 typedef int index_vec __attribute__((vector_size(4 * LANES)));
+typedef i64 index_wide __attribute__((vector_size(8 * LANES)));
 constexpr int STEP = LANES * BLOCKS;
 
 // Lanes moved by `by` in the direction of the scan, neutral elements coming in.
-template <int BY>
-static inline vec moved(vec value) {
-  index_vec from;
+template <int BY, class V, class Index>
+static inline V moved(V value) {
+  Index from;
   for (int l = 0; l < LANES; ++l) {
     int source = REVERSE ? l + BY : l - BY;
     from[l] = source >= 0 && source < LANES ? source : LANES + l;
   }
-  return __builtin_shuffle(value, vec{} + NEUTRAL, from);
+  return __builtin_shuffle(value, V{} + NEUTRAL, from);
 }
 
-static inline vec prefix(vec value) {
-  value = combine(value, moved<1>(value));
-  if (LANES > 2) value = combine(value, moved<2>(value));
-  if (LANES > 4) value = combine(value, moved<4>(value));
-  if (LANES > 8) value = combine(value, moved<8>(value));
+template <class V, class Index>
+static inline V prefix(V value) {
+  value = combine(value, (moved<1, V, Index>(value)));
+  if (LANES > 2) value = combine(value, (moved<2, V, Index>(value)));
+  if (LANES > 4) value = combine(value, (moved<4, V, Index>(value)));
+  if (LANES > 8) value = combine(value, (moved<8, V, Index>(value)));
   return value;
 }
 
-static inline vec carried(vec value, double carry) {
-  if (!PRODUCT) return value + (float)carry;
-  // A product of floats may leave their range where that of doubles does not.
-  return __builtin_convertvector(__builtin_convertvector(value, wide) * carry, vec);
+// The outputs of one register; the carry is left as the next register needs it.
+static inline vec scanned(vec value, double &carry) {
+  constexpr int LAST = REVERSE ? 0 : LANES - 1;
+  const double before = carry;
+  if (PRODUCT) {
+    // A product of floats may leave their range where that of doubles does not, and the roundings
+    // of a long one add up.
+    wide sums = prefix<wide, index_wide>(__builtin_convertvector(value, wide));
+    carry = before * sums[LAST];
+    if (EXCLUSIVE) sums = moved<1, wide, index_wide>(sums);
+    return __builtin_convertvector(sums * before, vec);
+  }
+  vec sums = prefix<vec, index_vec>(value);
+  carry = before + sums[LAST];
+  if (EXCLUSIVE) sums = moved<1, vec, index_vec>(sums);
+  return sums + (float)before;
 }
 
 static inline void one_element(const float *x, const void *mask, float *y, i64 at, double &carry) {
@@ -83,9 +97,7 @@ static inline void rows(const float *x, const void *mask, float *y, i64 row) {
         for (int b = 0; b < BLOCKS; ++b) {
           i64 along = done + b * LANES;
           i64 at = (row + r) * LENGTH + (REVERSE ? LENGTH - along - LANES : along);
-          vec sums = prefix(load_input(x, mask, at));
-          store(y + at, carried(EXCLUSIVE ? moved<1>(sums) : sums, carry[r]));
-          carry[r] = combine(carry[r], sums[REVERSE ? 0 : LANES - 1]);
+          store(y + at, scanned(load_input(x, mask, at), carry[r]));
         }
   for (; done < LENGTH; ++done)
 #pragma GCC unroll 8
