@@ -15,7 +15,7 @@ demo: $(STAMP)
 	else $(BIN)/evokernel run --level 1 --generations 2 --preset demo --run $(DEMO_RUN); fi
 
 test: $(STAMP)
-	$(BIN)/python -m pytest -q -m "not alone" -n 2 --dist loadfile
+	$(BIN)/python -m pytest -q -m "not alone" -n 2 --dist loadfile --no-loadscope-reorder
 	$(BIN)/python -m pytest -q -m alone
 
 check: $(STAMP)

@@ -1,11 +1,12 @@
+import importlib
 import math
 from itertools import pairwise
+from types import ModuleType
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from ribs.archives import GridArchive
 
 from archives.attempt import Slot
 from archives.grid import Addition, AddStatus, Elite, Grid, merge, objective_of
@@ -30,10 +31,18 @@ def grid_of(items: list[tuple[tuple[int, ...], float]], island: int = 0) -> Grid
     return grid
 
 
+@pytest.fixture(scope="module")
+def pyribs() -> ModuleType:
+    """The other grid; imported here because it takes seconds, for which other tests had to wait."""
+    return importlib.import_module("ribs.archives")
+
+
 @given(items=additions)
-def test_the_grid_agrees_with_pyribs(items: list[tuple[tuple[int, ...], float]]) -> None:
+def test_the_grid_agrees_with_pyribs(
+    pyribs: ModuleType, items: list[tuple[tuple[int, ...], float]]
+) -> None:
     ours = Grid(DIMS, qd_offset=OFFSET)
-    theirs = GridArchive(
+    theirs = pyribs.GridArchive(
         solution_dim=1,
         dims=DIMS,
         ranges=[(0, size) for size in DIMS],

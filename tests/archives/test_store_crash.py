@@ -1,11 +1,6 @@
 """A writer killed at any moment loses nothing that it had recorded, and doubles nothing."""
 
-import signal
 import sqlite3
-import subprocess
-import sys
-import textwrap
-import time
 from pathlib import Path
 
 import numpy as np
@@ -14,29 +9,32 @@ from archives.attempt import AttemptState
 from archives.records import RunRecord
 from archives.store import Store
 from problems.problem import Problem, Scale
+from tests.archives.killed import Writers
 
 PROBLEM = Problem(
     level=1, id=1, name="P", family="f", scale=Scale.TINY, source="class Model: ...\n"
 )
 PER_GENERATION = 4
 
-WRITER = """
-    import sys, pathlib
-    from archives.attempt import Attempt, Slot
-    from archives.candidate import Candidate
-    from archives.evaluation import Evaluation, Interval, Rung, Status
-    from archives.grid import AddStatus, Addition, Elite
-    from archives.records import GenerationOutcome, Insertion, OperatorTally
-    from archives.store import Store
+WRITER = f"""
+from archives.attempt import Attempt, Slot
+from archives.candidate import Candidate
+from archives.evaluation import Evaluation, Interval, Rung, Status
+from archives.grid import AddStatus, Addition, Elite
+from archives.records import GenerationOutcome, Insertion, OperatorTally
+from archives.store import Store
 
-    PER_GENERATION = int(sys.argv[2])
+PER_GENERATION = {PER_GENERATION}
 
-    def verdict(number):
-        speedup = 1.0 + number
-        return Evaluation(status=Status.OK, rung=Rung.TIME, latency_ms=1.0, speedup=speedup,
-                          interval=Interval(low=speedup, high=speedup))
 
-    with Store.open(pathlib.Path(sys.argv[1]), write=True) as store:
+def verdict(number):
+    speedup = 1.0 + number
+    return Evaluation(status=Status.OK, rung=Rung.TIME, latency_ms=1.0, speedup=speedup,
+                      interval=Interval(low=speedup, high=speedup))
+
+
+def write(run):
+    with Store.open(run, write=True) as store:
         key = store.problems()[0].key
         slot = lambda n: Slot(problem=key, generation=n // PER_GENERATION, island=0,
                               index=n % PER_GENERATION)
@@ -45,14 +43,14 @@ WRITER = """
         while True:
             attempt = store.attempt(slot(number))
             if attempt is None:
-                candidate = Candidate.of(key, f"NUMBER = {number}")
+                candidate = Candidate.of(key, f"NUMBER = {{number}}")
                 parents = (slot(number - 1),) if number else ()
                 attempt = Attempt(slot=slot(number), operator="tune", parents=parents,
                                   candidate=candidate.id)
                 store.propose(attempt, candidate)
                 print("proposed", number, flush=True)
             if attempt.state == "proposed":
-                result = Candidate.of(key, f"NUMBER = {number}; BEST = True")
+                result = Candidate.of(key, f"NUMBER = {{number}}; BEST = True")
                 store.record(attempt.slot, verdict(number), result)
                 print("recorded", number, flush=True)
             number += 1
@@ -75,22 +73,12 @@ WRITER = """
 """
 
 
-def kill_after(run: Path, num_lines: int, delay_s: float) -> dict[str, int]:
-    """Run a writer, kill it, and return the last number it acknowledged of each kind."""
-    command = [sys.executable, "-c", textwrap.dedent(WRITER), str(run), str(PER_GENERATION)]
-    writer = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    assert writer.stdout is not None
-    with writer:
-        lines = [writer.stdout.readline() for _ in range(num_lines)]
-        time.sleep(delay_s)
-        writer.send_signal(signal.SIGKILL)
-        lines += writer.stdout.readlines()
-    whole = [line.split() for line in lines if line.endswith("\n")]
-    assert whole, "the writer wrote nothing"
-    return {kind: int(number) for kind, number in whole}
+def acknowledged(lines: list[str]) -> dict[str, int]:
+    """Return the last number of each kind that a writer acknowledged."""
+    return {kind: int(number) for kind, number in map(str.split, lines)}
 
 
-def check(run: Path, acknowledged: dict[str, int]) -> int:
+def check(run: Path, told: dict[str, int]) -> int:
     """Check a store after a kill, and return how many attempts it holds."""
     database = sqlite3.connect(run / "run.db")
     assert database.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
@@ -100,13 +88,13 @@ def check(run: Path, acknowledged: dict[str, int]) -> int:
         attempts = store.attempts(PROBLEM.key)
         numbers = [a.slot.generation * PER_GENERATION + a.slot.index for a in attempts]
         assert numbers == list(range(len(attempts)))
-        assert len(attempts) > acknowledged.get("proposed", -1)
+        assert len(attempts) > told.get("proposed", -1)
         verdicts = [record.slot for record in store.evaluations(PROBLEM.key)]
         assert verdicts == [a.slot for a in attempts if a.state is not AttemptState.PROPOSED]
-        assert len(verdicts) > acknowledged.get("recorded", -1)
+        assert len(verdicts) > told.get("recorded", -1)
         reached = store.generation_reached(PROBLEM.key)
         num_finished = 0 if reached is None else reached + 1
-        assert num_finished > acknowledged.get("finished", -1)
+        assert num_finished > told.get("finished", -1)
         archived = [a for a in attempts if a.state is AttemptState.ARCHIVED]
         assert len(archived) == len(store.insertions(PROBLEM.key)) == num_finished * PER_GENERATION
         assert [t.generation for t in store.tallies()] == list(range(num_finished))
@@ -122,8 +110,9 @@ def test_a_kill_at_any_moment_loses_and_doubles_nothing(tmp_path: Path) -> None:
         store.add_problems([PROBLEM])
     rng = np.random.default_rng(7)
     held = 0
-    for _ in range(20):
-        acknowledged = kill_after(run, int(rng.integers(1, 24)), float(rng.uniform(0, 0.02)))
-        holds = check(run, acknowledged)
-        assert holds >= held
-        held = holds
+    with Writers(WRITER) as writers:
+        for _ in range(20):
+            lines = writers.kill(run, int(rng.integers(1, 24)), float(rng.uniform(0, 0.02)))
+            holds = check(run, acknowledged(lines))
+            assert holds >= held
+            held = holds

@@ -4,10 +4,19 @@ from __future__ import annotations
 
 import gc
 import weakref
+from collections.abc import Iterator
 
 import pytest
 
 from evokernel.heap import settled_heap
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_left_out() -> Iterator[None]:
+    """As in a process of its own: the whole suite leaves out what it has imported."""
+    gc.unfreeze()
+    yield
+    gc.freeze()
 
 
 class Knot:

@@ -10,6 +10,7 @@ import pytest
 from archives.llm_call import CallOutcome, Message
 from operators.llm.client import LitellmClient, Question, Response
 from operators.llm.keys import Keys
+from operators.llm.loading import load_litellm
 from operators.llm.own_server import own_client
 from operators.llm.prices import Prices
 from tests.scripted_llm import Drop, Reply, ScriptedServer, in_order, refusal
@@ -20,6 +21,13 @@ QUESTION = Question(
     messages=(Message(role="user", text="schneller, bitte: 2 µs → 1 µs"),),
     temperature=0.5,
 )
+
+
+@pytest.fixture(scope="module", autouse=True)
+def litellm_is_old() -> None:
+    """Leave what litellm brings out of garbage collection, which each test asks for."""
+    load_litellm()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

@@ -29,7 +29,7 @@ def check_sketch(build_folder: Path, monkeypatch: pytest.MonkeyPatch) -> SketchC
 
     The function takes the sketch, the problem and changes to the default configuration (none: the
     default itself), and returns how many configurations were checked. With `each`, the first and
-    the last value of every parameter are tried too.
+    the last value of every parameter are tried too, the others being as in the first of these.
     """
     monkeypatch.setenv("EVOKERNEL_BUILD_DIR", str(build_folder))
 
@@ -43,11 +43,12 @@ def check_sketch(build_folder: Path, monkeypatch: pytest.MonkeyPatch) -> SketchC
         assert all(default[name] in values for name, values in space.items())
         configurations = [{**default, **change} for change in changes or ({},)]
         if each:
+            base = configurations[0]
             configurations += [
-                {**default, name: value}
+                {**base, name: value}
                 for name, values in space.items()
                 for value in dict.fromkeys((values[0], values[-1]))
-                if value != default[name]
+                if value != base[name]
             ]
         for configuration in configurations:
             _check_program(with_configuration(source, configuration), problem, configuration)

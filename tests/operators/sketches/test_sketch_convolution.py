@@ -49,7 +49,8 @@ def test_every_structure(
     layer: str, shape: tuple[int, ...], check_sketch: Check, make_problem: Make
 ) -> None:
     problem = make_problem("self.conv(x)", {"x": shape}, f"self.conv = nn.{layer}")
-    assert check_sketch(DIRECT_CONVOLUTION, problem, each=True) > 7
+    small = {"OC_BLOCK": 2, "VECTORS": 2}  # what tiles take longest to compile
+    assert check_sketch(DIRECT_CONVOLUTION, problem, small, each=True) > 9
 
 
 @pytest.mark.parametrize(

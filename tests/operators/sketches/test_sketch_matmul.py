@@ -69,7 +69,8 @@ def test_pointwise_convolution(check_sketch: Check) -> None:
 
 def test_every_structure(check_sketch: Check, make_problem: Make) -> None:
     problem = make_problem("A @ B", {"A": (59, 301), "B": (301, 131)})
-    assert check_sketch(BLOCKED_MATMUL, problem, each=True) > 10
+    small = {"ROWS": 6, "VECTORS": 2}  # what tiles take longest to compile
+    assert check_sketch(BLOCKED_MATMUL, problem, small, each=True) > 12
 
 
 @pytest.mark.parametrize("forward", ["torch.triu(A @ B)", "A @ B", "A.T @ B.T"])

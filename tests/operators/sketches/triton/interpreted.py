@@ -15,8 +15,11 @@ from typing import Any
 import numpy as np
 import torch
 import triton.language as tl
-from triton.runtime.interpreter import InterpreterBuilder, TensorHandle
+from triton.runtime import interpreter
+from triton.runtime.interpreter import GridExecutor, InterpreterBuilder, TensorHandle
 
+_ROOMS = (tl, tl.core)
+"""The modules that a function may know the language by."""
 _UNIT = {"float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
 
 
@@ -29,6 +32,8 @@ def main(path: str, device: str) -> None:
     torch.set_default_device(device)
     torch.set_num_threads(1)
     _mend_products()
+    if device == "cpu":
+        _mend_calls()
     cases = json.loads(Path(path).read_text())
     verdicts = {}
     with tempfile.TemporaryDirectory() as folder:
@@ -55,6 +60,30 @@ def _mend_products() -> None:
         return plain(self, wide(a), wide(b), *rest)
 
     InterpreterBuilder.create_dot = create_dot
+
+
+def _mend_calls() -> None:
+    """Patch the language once for a launch: the interpreter does so again at each call within it.
+
+    There it changes nothing, since whatever is patched already is left alone and only the end of
+    the launch takes it back, but it takes a quarter of all time.
+    """
+    patch_language, launch = interpreter._patch_lang, GridExecutor.__call__
+    patched: set[tuple[bool, ...]] = set()
+
+    def patch_once(fn: Any) -> Any:  # noqa: ANN401 - the interpreter has no types
+        known = tuple(any(value is room for value in fn.__globals__.values()) for room in _ROOMS)
+        if known in patched:
+            return None  # calls do not look at it, and a launch is the first of its kind
+        patched.add(known)
+        return patch_language(fn)
+
+    def launch_anew(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - the same
+        patched.clear()
+        launch(self, *args, **kwargs)
+
+    interpreter._patch_lang = patch_once
+    GridExecutor.__call__ = launch_anew
 
 
 def _verdict(case: dict[str, Any], folder: Path, index: int) -> str:

@@ -26,6 +26,7 @@ import tempfile
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -73,9 +74,7 @@ def case_of(
     A change must name a parameter of the program, so that a test cannot miss what it is about;
     its value may lie outside of `TUNE_PARAMS`, as tiny tiles do.
     """
-    short = {"float32": "fp32", "float16": "fp16", "bfloat16": "bf16"}[precision]
-    source = sketch.write(problem, trace(problem.source, short))
-    assert source is not None, f"{sketch.name} does not know {problem.label}"
+    source = _written(sketch, problem, precision)
     default, space = read_configuration(source), read_space(source)
     assert set(default) == set(space), f"{sketch.name}: CONFIG and TUNE_PARAMS differ"
     assert all(default[name] in values for name, values in space.items()), sketch.name
@@ -85,6 +84,15 @@ def case_of(
     assert 'DEVICE = "cuda"' in program
     program = program.replace('DEVICE = "cuda"', 'DEVICE = "cpu"')
     return Case(program=program, reference=problem.source, precision=precision, **options)
+
+
+@lru_cache(maxsize=1)
+def _written(sketch: Sketch, problem: Problem, precision: str) -> str:
+    """A sketch's program; kept for the next case, which often changes its configuration only."""
+    short = {"float32": "fp32", "float16": "fp16", "bfloat16": "bf16"}[precision]
+    source = sketch.write(problem, trace(problem.source, short))
+    assert source is not None, f"{sketch.name} does not know {problem.label}"
+    return source
 
 
 def cases_of(
