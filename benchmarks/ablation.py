@@ -3,17 +3,17 @@
     python benchmarks/ablation.py record FOLDER [--problems 8,21,...] [--evaluations 500]
         [--points 500] [--minutes 10]
     python benchmarks/ablation.py replay FOLDER [--seeds 10] [--evaluations 300] [--jobs 2]
-        --out RUNS.jsonl
+        [--variants NAME ...] --out RUNS.jsonl
     python benchmarks/ablation.py table FOLDER RUNS.jsonl
     python benchmarks/ablation.py plot FOLDER RUNS.jsonl --out PLOTS
 
 `record` measures every point of the sketches' programs, in spaces that are thinned to about
 `--points` for each problem, by the real referee; it stops after `--minutes` and goes on where it
-was. Where there are fewer points than `--evaluations`, each is measured several times. `replay`
-runs the real engine on the tables, each variant with each seed on each problem, one point for each
-evaluation. What a search sees is one of a point's measurements; what counts is the median of all.
-`table` prints Markdown: geometric means, ratios to the full search, both with 99 % intervals from
-a bootstrap over problems and over the seeds of each.
+was. Each is measured three times, and more often where there are few. `replay` runs the real engine
+on the tables, each variant with each seed on each problem, one point for each evaluation. What a
+search sees is one of a point's measurements; what counts is the median of the others. `table`
+prints Markdown: geometric means, ratios to the full search, both with 99 % intervals from a
+bootstrap over problems and over the seeds of each.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from pathlib import Path
 
 from benchmarks.ablation_record import Slice, record
 from benchmarks.ablation_replay import Plan, read_runs, replay
-from benchmarks.ablation_tables import read_tables
+from benchmarks.ablation_tables import read_tables, table_paths
 from benchmarks.ablation_variants import VARIANTS
 from evaluator.local import LocalEvaluator
 from problems.catalogue import load_level, parse_ids
@@ -63,12 +63,12 @@ def _record(options: argparse.Namespace) -> None:
 
 def _replay(options: argparse.Namespace) -> None:
     plan = Plan(
-        variants=options.variants.split(",") if options.variants else list(VARIANTS),
+        variants=options.variants,
         seeds=options.seeds,
         evaluations=options.evaluations,
         jobs=options.jobs,
     )
-    replay(sorted(options.folder.glob("*.jsonl")), options.out, plan)
+    replay(table_paths(options.folder), options.out, plan)
 
 
 def _table(options: argparse.Namespace) -> None:
@@ -104,7 +104,9 @@ def _options() -> argparse.Namespace:
     two.add_argument("--out", type=Path, required=True, help="searches are appended to it")
     two.add_argument("--seeds", type=int, default=10)
     two.add_argument("--evaluations", type=int, default=300)
-    two.add_argument("--variants", default="", help="names by commas; all by default")
+    two.add_argument(
+        "--variants", nargs="+", default=list(VARIANTS), metavar="NAME", help="all by default"
+    )
     two.add_argument("--jobs", type=int, default=2, help="processes")
     three = verbs.add_parser("table", help="print what the searches found")
     four = verbs.add_parser("plot", help="draw it")

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.ablation_replay import Run
+from benchmarks.ablation_replay import Run, config_on, digest_of
 from benchmarks.ablation_tables import Table
-from benchmarks.ablation_variants import FULL, VARIANTS
+from benchmarks.ablation_variants import FULL, LEFT_OUT, VARIANTS
 from problems.errors import ConfigError
 
 _RESAMPLES = 4000
@@ -22,6 +22,7 @@ _EQUAL = 0.01
 """Relative difference below which two variants are alike on a problem."""
 
 Floats = NDArray[np.floating[Any]]
+Counts = NDArray[np.integer[Any]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,8 +47,8 @@ class Figures:
         variants: Names; the full search first.
         found: log speedup of the best of the archive; axes: variant, problem, seed, evaluations
             (from 0, where it is that of the reference: 0).
-        unknown: Points asked for that no table has, by variant.
-        tried: Points tried, by variant.
+        unknown: Points asked for that no table has; axes: variant, problem.
+        tried: Points tried; axes: variant, problem.
     """
 
     problems: tuple[str, ...]
@@ -57,16 +58,16 @@ class Figures:
     devices: tuple[str, ...]
     variants: tuple[str, ...]
     found: Floats
-    unknown: tuple[int, ...]
-    tried: tuple[int, ...]
+    unknown: Counts
+    tried: Counts
 
     @classmethod
     def of(cls, runs: Sequence[Run], tables: Sequence[Table]) -> Figures:
         """Put searches together.
 
         Raises:
-            ConfigError: There is none of the full search, some are missing, or they are not of
-                one kind: with several limits, or from before a table was finished.
+            ConfigError: There is none of what a variant is held against, some are missing, or they
+                are not of one kind: with several limits, of another table, or another variant.
         """
         _check(runs, tables)
         by_key = {(run.variant, run.problem, run.seed): run for run in runs}
@@ -77,15 +78,18 @@ class Figures:
         seeds = sorted({run.seed for run in runs})
         wanted = [(v, p, s) for v in variants for p in problems for s in seeds]
         missing = [key for key in wanted if key not in by_key]
-        if missing or FULL not in variants:
+        needed = {FULL, *(VARIANTS[name].against for name in variants)}
+        if missing or not needed <= set(variants):
             raise ConfigError(
                 f"{len(missing)} searches are missing, such as {missing[:1]}, and variants are "
-                f"{', '.join(variants) or 'none'}: let `replay` finish"
+                f"{', '.join(map(repr, variants)) or 'none'} where {', '.join(sorted(needed))} are "
+                "needed: let `replay` finish"
             )
         most = max(run.limit for run in runs)
         curves = np.array([_curve(by_key[key], most) for key in wanted])
-        shape = (len(variants), len(problems), len(seeds), most + 1)
-        own = {name: [run for run in runs if run.variant == name] for name in variants}
+        shape = (len(variants), len(problems), len(seeds))
+        unknown = np.array([by_key[key].unknown for key in wanted]).reshape(shape)
+        tried = np.array([by_key[key].evaluations for key in wanted]).reshape(shape)
         return cls(
             problems=problems,
             bests=np.array([table.best for table in used]),
@@ -95,9 +99,9 @@ class Figures:
                 sorted({f"{t.world.device}, referee `{t.world.referee_version}`" for t in used})
             ),
             variants=variants,
-            found=curves.reshape(shape),
-            unknown=tuple(sum(run.unknown for run in own[name]) for name in variants),
-            tried=tuple(sum(run.evaluations for run in own[name]) for name in variants),
+            found=curves.reshape((*shape, most + 1)),
+            unknown=unknown.sum(axis=2),
+            tried=tried.sum(axis=2),
         )
 
     @property
@@ -110,7 +114,7 @@ class Figures:
         return estimate(self.found[variant, :, :, count])
 
     def ratio(self, variant: int, count: int) -> Estimate:
-        """Return the geometric mean of its speedups over those of the full search."""
+        """Return the geometric mean of its speedups over those of what it is held against."""
         return estimate(self._differences(variant, count))
 
     def close(self, variant: int, count: int) -> float:
@@ -119,7 +123,7 @@ class Figures:
         return float((self.found[variant, :, :, count] >= best).mean())
 
     def wins(self, variant: int, count: int) -> tuple[int, int]:
-        """Return on how many problems it is better than the full search, and on how many worse.
+        """Return on how many problems it is better than what it is held against, and worse.
 
         By the mean over seeds, and by more than 1 %.
         """
@@ -127,9 +131,15 @@ class Figures:
         limit = np.log1p(_EQUAL)
         return int((means > limit).sum()), int((means < -limit).sum())
 
+    def title(self, variant: int) -> str:
+        """Return a variant's name, and what it is held against if not the full search."""
+        name = self.variants[variant]
+        against = VARIANTS[name].against
+        return name if against == FULL else f"{name} (over {against})"
+
     def _differences(self, variant: int, count: int) -> Floats:
-        full = self.found[self.variants.index(FULL), :, :, count]
-        differences: Floats = self.found[variant, :, :, count] - full
+        against = self.variants.index(VARIANTS[self.variants[variant]].against)
+        differences: Floats = self.found[variant, :, :, count] - self.found[against, :, :, count]
         return differences
 
 
@@ -172,12 +182,20 @@ def markdown(figures: Figures, after: Sequence[int]) -> str:
         [
             f"{len(figures.problems)} problems, {seeds} seeds; measured on "
             + "; ".join(figures.devices),
+            LEFT_OUT,
+            _variants(figures),
             _problems(figures),
             "Geometric mean of the speedup of the best of the archive (99 % interval)",
             _grid(figures, head, rows, lambda row: [_told(figures.mean(row, n)) for n in counts]),
-            "The same over the full search, paired by problem and seed; in brackets on how many "
-            "problems it is better + and worse - by more than 1 %",
-            _grid(figures, head, others, lambda row: [_against(figures, row, n) for n in counts]),
+            "The same over the full search, or over what is named, paired by problem and seed; in "
+            "brackets on how many problems it is better + and worse - by more than 1 %",
+            _grid(
+                figures,
+                head,
+                others,
+                lambda row: [_against(figures, row, n) for n in counts],
+                name=figures.title,
+            ),
             "Share of searches within 2 % of the best of their table",
             _grid(
                 figures, head, rows, lambda row: [f"{figures.close(row, n):.0%}" for n in counts]
@@ -185,6 +203,15 @@ def markdown(figures: Figures, after: Sequence[int]) -> str:
             _unknown(figures),
         ]
     )
+
+
+def _variants(figures: Figures) -> str:
+    lines = ["| search | what is different |", "|---|---|"]
+    lines += [
+        f"| {figures.title(row)} | {VARIANTS[name].note} |"
+        for row, name in enumerate(figures.variants)
+    ]
+    return "\n".join(lines)
 
 
 def _problems(figures: Figures) -> str:
@@ -199,32 +226,51 @@ def _problems(figures: Figures) -> str:
 
 
 def _unknown(figures: Figures) -> str:
-    """Say how often a search asked for what no table has."""
-    found = [
-        f"{name} {unknown / tried:.1%}"
-        for name, unknown, tried in zip(
-            figures.variants, figures.unknown, figures.tried, strict=True
+    """Say how often a search asked for what its table does not have, problem by problem."""
+    shares = figures.unknown / np.maximum(figures.tried, 1)
+    lines = [
+        f"- {problem}: "
+        + ", ".join(
+            f"{name} {share:.1%}"
+            for name, share in zip(figures.variants, shares[:, column], strict=True)
+            if share
         )
-        if unknown
+        for column, problem in enumerate(figures.problems)
+        if shares[:, column].any()
     ]
-    if not found:
+    if not lines:
         return "Every point that a search asked for is in its table."
-    return "Evaluations without a verdict, since no table has the point: " + ", ".join(found) + "."
+    return "\n".join(["Evaluations without a verdict, since the table lacks the point:\n", *lines])
 
 
 def _check(runs: Sequence[Run], tables: Sequence[Table]) -> None:
-    now = {table.world.problem.label: table.num_measurements for table in tables}
-    stale = [run for run in runs if run.measurements != now.get(run.problem)]
+    by_label = {table.world.problem.label: table for table in tables}
+    stale = [run for run in runs if not _is_current(run, by_label.get(run.problem))]
     if stale or len({run.limit for run in runs}) > 1:
         raise ConfigError(
-            f"{len(stale)} searches are of tables that have changed since, and the limits are "
-            f"{sorted({run.limit for run in runs})} evaluations: replay into a file of its own"
+            f"{len(stale)} searches are of tables or variants that have changed since, and the "
+            f"limits are {sorted({run.limit for run in runs})} evaluations: replay into a file of "
+            "its own"
         )
 
 
-def _grid(figures: Figures, head: Sequence[str], rows: Any, cells: Any) -> str:  # noqa: ANN401
+def _is_current(run: Run, table: Table | None) -> bool:
+    """Whether a search is one of today's table under today's configuration of its variant."""
+    if table is None or run.variant not in VARIANTS or run.table != table.digest:
+        return False
+    return run.config == digest_of(config_on(table, run.variant, run.seed, run.limit))
+
+
+def _grid(
+    figures: Figures,
+    head: Sequence[str],
+    rows: Sequence[int],
+    cells: Callable[[int], Sequence[str]],
+    name: Callable[[int], str] | None = None,
+) -> str:
+    name = name or figures.variants.__getitem__
     lines = [f"| | {' | '.join(head)} |", "|---" * (1 + len(head)) + "|"]
-    lines += [f"| {figures.variants[row]} | {' | '.join(cells(row))} |" for row in rows]
+    lines += [f"| {name(row)} | {' | '.join(cells(row))} |" for row in rows]
     return "\n".join(lines)
 
 

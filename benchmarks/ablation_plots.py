@@ -68,7 +68,7 @@ def _curves(figures: Figures) -> Figure:
 
 
 def _ratios(figures: Figures, counts: Sequence[int]) -> Figure:
-    """The ratio of each variant to the full search with its interval, one panel for each count."""
+    """The ratio of each variant to what it is held against, one panel for each count."""
     rows = [row for row, name in enumerate(figures.variants) if name != FULL]
     figure = Figure(figsize=(2 + 2.2 * len(counts), 1 + 0.4 * len(rows)))
     panels = figure.subplots(1, len(counts), sharey=True, squeeze=False)
@@ -80,7 +80,9 @@ def _ratios(figures: Figures, counts: Sequence[int]) -> Figure:
         axes.axvline(1.0, color="black", linewidth=0.8)
         axes.set_title(f"after {count}", fontsize=9)
         axes.grid(visible=True, axis="x", alpha=0.3)
-    panels[0][0].set_yticks(range(len(rows)), [figures.variants[row] for row in rows])
+    panels[0][0].set_yticks(range(len(rows)), [figures.title(row) for row in rows])
     panels[0][0].invert_yaxis()
-    figure.supxlabel("speedup over that of the full search (geometric mean, 99 % interval)")
+    figure.supxlabel(
+        "speedup over that of the full search, or of what is named (geometric mean, 99 % interval)"
+    )
     return figure

@@ -12,15 +12,19 @@ from pathlib import Path
 import numpy as np
 
 from archives.configuration import Configuration
-from benchmarks.ablation_tables import Table
+from archives.evaluation import Evaluation, Status
+from benchmarks.ablation_tables import LEAST_PASSES, Table, path_of
 from benchmarks.ablation_worlds import World
+from benchmarks.json_lines import drop_unfinished
 from evaluator.evaluator import Capacity, EvaluationRequest, Evaluator
 from evokernel.tasks import run_together
-from problems.errors import ConfigError
+from problems.errors import ConfigError, EvaluatorError, ProblemError
 from problems.problem import Problem
 
 _MOST_PASSES = 16
 """Measurements of a point at most: a world of a few points says no more than it has."""
+_MOST_FAILURES = 8
+"""Failures of the evaluator in a row that end a recording, as they end a run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +59,9 @@ async def record(
         plan: How much.
 
     Raises:
-        ConfigError: A table was begun on another device, or by another referee.
+        ConfigError: A table was begun on another device, or by another referee, or is none.
+        EvaluatorError: The evaluator does not start, or fails again and again.
+        ProblemError: A problem cannot be traced.
     """
     try:
         capacity = await evaluator.start()
@@ -72,12 +78,7 @@ async def record(
 
 def passes_of(num_points: int, evaluations: int) -> int:
     """Return how often each point is measured."""
-    return min(_MOST_PASSES, math.ceil(evaluations / num_points))
-
-
-def path_of(folder: Path, problem: Problem) -> Path:
-    """Return the file of a problem's table."""
-    return folder / f"{problem.level}-{problem.id:03d}.jsonl"
+    return min(_MOST_PASSES, max(LEAST_PASSES, math.ceil(evaluations / num_points)))
 
 
 async def _table(
@@ -88,6 +89,8 @@ async def _table(
         graph = await evaluator.graph(problem)
         return Table.create(path, World.write(problem, graph, capacity, points))
     table = Table.read(path)
+    # Only now: it is known to be a table, and nobody else writes it.
+    drop_unfinished(path)
     world = table.world
     before = (world.problem.key, world.device.uuid, world.referee_version)
     now = (problem.key, capacity.device.uuid, capacity.referee_version)
@@ -103,18 +106,32 @@ async def _table(
 async def _measure(table: Table, evaluator: Evaluator, in_flight: int, plan: Slice) -> None:
     """Measure the points in passes, each in another order."""
     waiting = _waiting(table, plan)
+    failures = 0
+
+    async def judge(number: int, configuration: Configuration) -> Evaluation:
+        nonlocal failures
+        request = EvaluationRequest(
+            problem=table.world.problem,
+            candidate=table.world.candidate(number, configuration),
+            configurations=(configuration,) if configuration else (),
+        )
+        try:
+            found = await evaluator.evaluate(request)
+        except (EvaluatorError, ProblemError) as error:
+            failures += 1
+            if failures >= _MOST_FAILURES:
+                raise EvaluatorError(
+                    f"the evaluator failed {failures} times in a row, most recently on problem "
+                    f"{table.world.problem.label}: {error}"
+                ) from error
+            print(f"no verdict on {dict(configuration)}: {error}", file=sys.stderr, flush=True)
+            return Evaluation(status=Status.UNSTABLE, reason="evaluator_failed")
+        failures = 0
+        return found
 
     async def take() -> None:
         for number, configuration in waiting:
-            candidate = table.world.candidate(number, configuration)
-            found = await evaluator.evaluate(
-                EvaluationRequest(
-                    problem=table.world.problem,
-                    candidate=candidate,
-                    configurations=(configuration,) if configuration else (),
-                )
-            )
-            table.add(number, configuration, found)
+            table.add(number, configuration, await judge(number, configuration))
             if plan.is_over:
                 return
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import logging
 import multiprocessing
@@ -19,14 +20,17 @@ from archives.descriptors import axes_named, describe
 from archives.records import RunRecord
 from archives.store import Store
 from benchmarks.ablation_evaluator import TableEvaluator, Try
-from benchmarks.ablation_tables import Table
+from benchmarks.ablation_tables import LEAST_PASSES, Table
 from benchmarks.ablation_variants import VARIANTS, config_of
+from benchmarks.json_lines import drop_unfinished, whole_lines
+from evokernel.config import RunConfig
 from evokernel.engine import Engine
 from evokernel.launch import load_operators
 from operators.sketch import SketchOperator
 from problems.errors import ConfigError
 
 _Task = tuple[Path, str, int, int]
+_Key = tuple[str, str, int, int, str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,11 +42,12 @@ class Run:
         variant: Name of the variant.
         seed: Root of the search's random streams, and of the measurements that it sees.
         limit: Points that it was to try at most.
-        measurements: How many its table had.
+        table: The sha256 of its table, in hexadecimal.
+        config: That of its resolved configuration, as JSON.
         evaluations: Points that were tried.
         unknown: Those of them that the table has no verdict on.
         steps: (evaluations, speedup) at each change of what the archive holds as its best; the
-            speedup is the median of that candidate's measurements, not the one that was seen.
+            speedup is the median of that candidate's measurements but the one that was seen.
         seconds: Wall time of the replay.
     """
 
@@ -50,7 +55,8 @@ class Run:
     variant: str
     seed: int
     limit: int
-    measurements: int
+    table: str
+    config: str
     evaluations: int
     unknown: int
     steps: tuple[tuple[int, float], ...]
@@ -68,7 +74,7 @@ def search(table: Table, variant: str, seed: int, evaluations: int) -> Run:
     """
     began = time.perf_counter()
     world = table.world
-    config = config_of(variant, seed, min(evaluations, len(table.measured)))
+    config = config_on(table, variant, seed, evaluations)
     operators = load_operators(config)
     operators["sketch"] = SketchOperator(sketches=world.sketches)
     evaluator = TableEvaluator(table=table, seed=seed, reference_ms=table.reference_ms)
@@ -83,13 +89,14 @@ def search(table: Table, variant: str, seed: int, evaluations: int) -> Run:
         with Store.create(Path(parent) / "run", record, problems=[world.problem]) as store:
             engine = Engine(store=store, config=config, evaluator=evaluator, operators=operators)
             asyncio.run(engine.run())
-    steps = _steps(table, evaluator.tried, config.archive.axes)
+    steps = _steps(table, seed, evaluator.tried, config.archive.axes)
     return Run(
         problem=world.problem.label,
         variant=variant,
         seed=seed,
         limit=evaluations,
-        measurements=table.num_measurements,
+        table=table.digest,
+        config=digest_of(config),
         evaluations=sum(one.points for one in evaluator.tried),
         unknown=evaluator.unknown,
         steps=steps,
@@ -97,12 +104,22 @@ def search(table: Table, variant: str, seed: int, evaluations: int) -> Run:
     )
 
 
+def config_on(table: Table, variant: str, seed: int, evaluations: int) -> RunConfig:
+    """Return the configuration of a search on a table: it tries no more points than there are."""
+    return config_of(variant, seed, min(evaluations, len(table.measured)))
+
+
+def digest_of(config: RunConfig) -> str:
+    """Return the sha256 of a configuration as JSON, in hexadecimal."""
+    return hashlib.sha256(config.model_dump_json().encode()).hexdigest()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """What is replayed.
 
     Attributes:
-        variants: Names; those that make no difference on a table's device are left out.
+        variants: Names.
         seeds: Searches of each variant on each table.
         evaluations: Points of each search at most.
         jobs: Processes.
@@ -123,19 +140,31 @@ def replay(paths: Sequence[Path], out: Path, plan: Plan) -> None:
         plan: What is wanted.
 
     Raises:
-        ConfigError: A table is not finished.
+        ConfigError: A table is not finished, a variant is not known, or the file holds something
+            else than searches.
     """
+    unknown = [name for name in plan.variants if name not in VARIANTS]
+    if unknown:
+        raise ConfigError(
+            f"there is no variant {unknown[0]!r}: there are {', '.join(map(repr, VARIANTS))}"
+        )
     done = {_key(run) for run in read_runs([out])}
     tasks: list[_Task] = []
     for path in paths:
         table = _read(path)
-        label, kind = table.world.problem.label, table.world.device.kind
-        lacking = sum(table.lacks(*point, 1) for point in table.world.points())
+        label = table.world.problem.label
+        lacking = sum(table.lacks(*point, LEAST_PASSES) > 0 for point in table.world.points())
         if lacking:
-            raise ConfigError(f"{path}: {lacking} points of {label} were never measured: record on")
-        names = [name for name in plan.variants if VARIANTS[name].device in ("", kind)]
-        wanted = [(path, n, seed, plan.evaluations) for seed in range(plan.seeds) for n in names]
-        tasks += [task for task in wanted if (label, *task[1:], table.num_measurements) not in done]
+            raise ConfigError(
+                f"{path}: {lacking} points of {label} were measured less than {LEAST_PASSES} "
+                "times: record on"
+            )
+        for seed in range(plan.seeds):
+            for name in plan.variants:
+                config = digest_of(config_on(table, name, seed, plan.evaluations))
+                if (label, name, seed, plan.evaluations, table.digest, config) not in done:
+                    tasks.append((path, name, seed, plan.evaluations))
+    drop_unfinished(out)
     with out.open("a", encoding="utf-8") as file:
         for number, run in enumerate(_searched(tasks, plan.jobs), 1):
             print(json.dumps(asdict(run)), file=file, flush=True)
@@ -143,8 +172,8 @@ def replay(paths: Sequence[Path], out: Path, plan: Plan) -> None:
                 print(f"{number} of {len(tasks)} searches", file=sys.stderr, flush=True)
 
 
-def _key(run: Run) -> tuple[str, str, int, int, int]:
-    return run.problem, run.variant, run.seed, run.limit, run.measurements
+def _key(run: Run) -> _Key:
+    return run.problem, run.variant, run.seed, run.limit, run.table, run.config
 
 
 def _searched(tasks: Sequence[_Task], jobs: int) -> Iterator[Run]:
@@ -159,21 +188,32 @@ def _searched(tasks: Sequence[_Task], jobs: int) -> Iterator[Run]:
 
 
 def read_runs(paths: Iterable[Path]) -> list[Run]:
-    """Return the searches of files; a file that is not there holds none."""
+    """Return the searches of files; a file that is not there holds none.
+
+    A last line that was not finished is left out.
+
+    Raises:
+        ConfigError: A line is no search.
+    """
     found = []
     for path in paths:
-        if path.exists():
-            for line in path.read_text(encoding="utf-8").splitlines():
+        for number, line in enumerate(whole_lines(path), 1):
+            try:
                 data = json.loads(line)
                 steps = tuple((count, value) for count, value in data.pop("steps"))
                 found.append(Run(**data, steps=steps))
+            except (ValueError, KeyError, TypeError, AttributeError) as error:
+                raise ConfigError(
+                    f"{path}, line {number}: no search of this version of ablation.py ({error!r}): "
+                    "take another file"
+                ) from error
     return found
 
 
 def _steps(
-    table: Table, tried: Sequence[Try], axes: Sequence[str]
+    table: Table, seed: int, tried: Sequence[Try], axes: Sequence[str]
 ) -> tuple[tuple[int, float], ...]:
-    """The true speedup of the best of the archive, whenever another one becomes it."""
+    """What is known of the best of the archive otherwise, whenever another one becomes it."""
     steps: list[tuple[int, float]] = []
     seen, count, chosen = 0.0, 0, axes_named(axes)
     for one in tried:
@@ -183,7 +223,7 @@ def _steps(
             continue
         if objective > seen:
             seen = objective
-            steps.append((count, table.value(one.candidate) or 1.0))
+            steps.append((count, table.value(one.candidate, seed) or 1.0))
     return tuple(steps)
 
 

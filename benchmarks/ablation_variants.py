@@ -10,9 +10,17 @@ from archives.descriptors import DEFAULT_AXES
 from evokernel.config import RunConfig, resolve
 
 FULL = "full search"
+STEADY = "full, no restarts"
+LEFT_OUT = (
+    "The full search is what a table can answer: it tries one point for each evaluation. Left out "
+    "are several configurations for each proposal, the compiler, transfer between problems, "
+    "language models, and verification. Rewriting is not tested on a CPU."
+)
+"""What the full search here has less than that of a run."""
 _CHILDREN = 16
 """Of a generation: 4 islands x 4 proposals, the default."""
-_OPERATORS = ("sketch", "tune", "splice", "rewrite")
+_OPERATORS = ("sketch", "tune", "splice")
+_NO_RESTARTS = "search.stagnation=100000"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,14 +28,16 @@ class Variant:
     """One way to search.
 
     Attributes:
+        note: Everything in which it differs from what it is held against, for people.
         operators: Those that are used, beside the reference.
         settings: What else differs from the full search, as for `--set`.
-        device: The only kind of device on which it differs at all; "": any.
+        against: Name of the variant that it is held against.
     """
 
+    note: str
     operators: tuple[str, ...] = _OPERATORS
     settings: tuple[str, ...] = ()
-    device: str = ""
+    against: str = FULL
 
 
 def _axes(*names: str) -> str:
@@ -35,30 +45,56 @@ def _axes(*names: str) -> str:
 
 
 VARIANTS: Mapping[str, Variant] = {
-    FULL: Variant(),
+    FULL: Variant(note="islands, an archive, sketch, tune and splice"),
+    # A restart takes an island back to its founders, and how often one stagnates depends on what
+    # counts as a gain: with other cells, or fewer islands, another number of times.
+    STEADY: Variant(
+        note="islands keep their ways and never restart",
+        settings=(_NO_RESTARTS,),
+    ),
+    "no archive": Variant(
+        note="each island breeds from its one best, so that there is no second parent to splice",
+        settings=(_axes("none"), _NO_RESTARTS),
+        against=STEADY,
+    ),
     # An island breeds from as many candidates as it has elites with an archive, or a few more.
-    "best-first, no archive": Variant(settings=(_axes("none"), "archive.pool=8")),
+    "best-first, no archive": Variant(
+        note="each island breeds from its best 8, always from the very best first: its greed is 1, "
+        "not 0.1 to 0.8",
+        settings=(_axes("none"), "archive.pool=8", _NO_RESTARTS),
+        against=STEADY,
+    ),
     "no islands": Variant(
+        note=f"one island with {_CHILDREN} children in balanced ways: no climber, scout or mixer",
         settings=(
             "search.islands=1",
             f"search.proposals={_CHILDREN}",
             "search.initial=8",
             "search.migration_interval=0",
-        )
+            _NO_RESTARTS,
+        ),
+        against=STEADY,
     ),
-    "no splice": Variant(operators=("sketch", "tune", "rewrite")),
-    "no rewrite": Variant(operators=("sketch", "tune", "splice"), device="cuda"),
-    # Each program comes once, at its own point; all others are found by tuning.
+    "no splice": Variant(note="its share goes to the others", operators=("sketch", "tune")),
     "tune only": Variant(
-        operators=("sketch", "tune"), settings=("operators.settings.sketch.repeats=0",)
+        note="no splice; each program comes once, at its own point, all others by tuning",
+        operators=("sketch", "tune"),
+        settings=("operators.settings.sketch.repeats=0",),
     ),
-    "random configurations": Variant(operators=("sketch",), settings=('search.mode="best-of-n"',)),
+    "random configurations": Variant(
+        note="independent points of the sketches",
+        operators=("sketch",),
+        settings=('search.mode="best-of-n"',),
+    ),
     **{
-        f"no axis {name}": Variant(settings=(_axes(*(n for n in DEFAULT_AXES if n != name)),))
+        f"no axis {name}": Variant(
+            note="a grid of two axes: fewer cells to gain, so that islands restart more often",
+            settings=(_axes(*(n for n in DEFAULT_AXES if n != name)),),
+        )
         for name in DEFAULT_AXES
     },
 }
-"""By name; the first one is what the others are held against."""
+"""By name; the first one is what most others are held against."""
 
 
 def config_of(variant: str, seed: int, evaluations: int) -> RunConfig:
@@ -68,11 +104,7 @@ def config_of(variant: str, seed: int, evaluations: int) -> RunConfig:
     variants that do not could not be compared otherwise.
     """
     chosen = VARIANTS[variant]
-    single = [
-        f"operators.settings.{name}.configurations=1"
-        for name in chosen.operators
-        if name != "rewrite"
-    ]
+    single = [f"operators.settings.{name}.configurations=1" for name in chosen.operators]
     return resolve(
         settings=[
             f"rng_seed={seed}",

@@ -5,10 +5,12 @@
 Prints one line for each promise: whether it is kept, and what was found. With --evaluate-elites
 every elite of every cell is judged once more as `evokernel eval` does it: fresh secret inputs,
 three fresh processes, its own winning configuration; about 3 s each. One referee judges them all,
-and one that the host was too busy to judge is judged up to twice more when the others are done.
+and one that the host was too busy to judge is judged up to twice more when the others are done,
+which the printed line says.
 
 --best judges the best elite of each problem only. --quick times as in the search, in one process,
-which takes a quarter of the time. --resume takes up what an interrupted pass has found.
+which takes a quarter of the time. --resume takes up what an interrupted pass has found, and adds to
+its file; without it the file is begun anew.
 
 Exit code 0: all kept; 1: at least one is not; 2: no such run, or the evaluator does not start;
 3: nothing failed, but some elites have no verdict; 130: interrupted.
@@ -31,7 +33,7 @@ from typing import Any
 from archives.descriptors import DEFAULT_AXES, axes_named
 from archives.records import MIGRATE, ProblemStatus, RunState
 from archives.store import Store
-from benchmarks.second_verdicts import FILE, Pass, judge_again, pass_over
+from benchmarks.second_verdicts import FILE, TRIES, Pass, judge_again, pass_over
 from evaluator.evaluator import Evaluator, Purpose
 from evaluator.local import LocalEvaluator
 from evokernel.report import Report, read_report
@@ -118,7 +120,8 @@ def judge_elites(going: Pass, *, only_best: bool = False) -> Clause:
     return Clause(
         text=f"{who} passes {how}",
         is_kept=None if undecided else bool(going.num_elites) and not failed,
-        found=f"{found}; {going.evaluations} evaluations, {going.rate:.2f}/s",
+        found=f"{found}; {going.evaluations} evaluations, {going.rate:.2f}/s; one that was too "
+        f"noisy or got no answer was judged up to {TRIES - 1} times more",
     )
 
 

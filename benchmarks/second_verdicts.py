@@ -11,7 +11,7 @@ import json
 import sys
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, TextIO
@@ -19,6 +19,7 @@ from typing import Any, TextIO
 from archives.candidate import Candidate
 from archives.evaluation import Evaluation, Status
 from archives.store import Store
+from benchmarks.json_lines import drop_unfinished, whole_lines
 from evaluator.evaluator import EvaluationRequest, Evaluator, Purpose
 from evokernel.report import best_of
 from evokernel.tasks import run_together
@@ -155,9 +156,11 @@ async def judge_again(
         going: Filled as verdicts arrive, so that an interrupted pass is not lost.
         evaluator: Whoever measures; it is started and closed here.
         file: Where each verdict is added; begun anew unless resumed.
-        resume: Take up the verdicts of the same certainty and referee that the file holds.
+        resume: Take up the verdicts of the same certainty and referee that the file holds. Whatever
+            else it holds stays there.
 
     Raises:
+        ConfigError: The file to be taken up is not one of these.
         EvaluatorError: The evaluator does not start.
         OSError: The file cannot be read or written.
     """
@@ -168,14 +171,13 @@ async def judge_again(
             wanted = {(problem.key, one.id) for problem, found in going.elites for one in found}
             going.found |= {
                 (one.problem, one.candidate): one
-                for one in _read(file)
+                for one in map(_read, whole_lines(file))
                 if (one.problem, one.candidate) in wanted
                 and one.is_verdict
                 and (one.purpose, one.referee) == (going.purpose, referee)
             }
-        with file.open("w") as out:
-            for one in going.found.values():
-                _write(one, out)
+            drop_unfinished(file)
+        with file.open("a" if resume else "w") as out:
             sitting = _Sitting(going, evaluator, referee, out)
             for _ in range(TRIES):
                 await sitting.round(capacity.in_flight)
@@ -260,16 +262,14 @@ def _write(one: Again, out: TextIO) -> None:
     print(json.dumps(asdict(one)), file=out, flush=True)
 
 
-def _read(file: Path) -> Iterator[Again]:
-    """What earlier sittings have found; a line that a kill cut off is left out."""
-    lines = file.read_text().split("\n") if file.exists() else []
-    for line in lines[:-1]:
-        fields: Mapping[str, Any] = json.loads(line)
-        status = fields["status"]
-        yield Again(
-            **{
-                **fields,
-                "status": None if status is None else Status(status),
-                "purpose": Purpose(fields["purpose"]),
-            }
-        )
+def _read(line: str) -> Again:
+    """What an earlier sitting has found."""
+    fields: Mapping[str, Any] = json.loads(line)
+    status = fields["status"]
+    return Again(
+        **{
+            **fields,
+            "status": None if status is None else Status(status),
+            "purpose": Purpose(fields["purpose"]),
+        }
+    )

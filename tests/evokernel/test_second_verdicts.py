@@ -110,6 +110,7 @@ def test_one_without_a_verdict_is_judged_again_after_the_others(run: Path, judge
     assert "1 without a verdict (1/" in said
     assert f"{never[:12]}: NO VERDICT the worker died" in said
     assert "failed" not in said
+    assert "one that was too noisy or got no answer was judged up to 2 times more" in said
     assert asked(evaluator) == dict.fromkeys(elites, 1) | {late: TRIES, never: TRIES}
     first = [request.candidate.id for request in evaluator.requests][: len(elites)]
     assert set(first) == elites
@@ -164,8 +165,21 @@ def test_what_was_timed_quickly_does_not_count_as_eval(run: Path, judged: Judge)
     assert code == 0
     assert "every elite passes at the search's effort" in said
     assert {request.purpose for request in evaluator.requests} == {Purpose.SEARCH}
+    quick = (run / FILE).read_text()
     _, _, evaluator = judged("--resume")
     assert set(asked(evaluator)) == held(run)[0]
+    assert (run / FILE).read_text().startswith(quick), "resuming takes nothing away"
+    _, _, evaluator = judged("--resume", "--quick")
+    assert not evaluator.requests, "nor with other options in between"
+
+
+def test_resuming_with_only_the_best_keeps_the_others_verdicts(run: Path, judged: Judge) -> None:
+    judged()
+    whole = (run / FILE).read_text()
+    code, said, evaluator = judged("--resume", "--best")
+    assert (code, evaluator.requests) == (0, [])
+    assert "2 of 2 pass" in said
+    assert (run / FILE).read_text() == whole
 
 
 def test_only_the_best_of_each_problem(judged: Judge) -> None:

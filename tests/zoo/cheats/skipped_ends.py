@@ -1,8 +1,12 @@
-"""Once it has been checked, leaves out both ends of its output, which few parts of it hold.
+"""Once it has been checked, leaves out an eighth of its output at both ends.
 
 problem: relu
 class: work
 verdict: WRONG_VALUE wrong_when_timed
+
+Half of the parts that are compared hold some of it: 10 legs find it in 99.9 % of all searches. Parts
+that start anywhere would find it too, in 98 %: that each end is met, however little of it is left
+out, is what `tests/evaluator/test_parts.py` proves.
 """
 
 import os
@@ -12,7 +16,7 @@ import torch
 from torch import nn
 
 IS_JUDGED = "EVOKERNEL_BUILD_DIR" in os.environ
-SHARE = 10
+SHARE = 8
 
 
 def is_checked():
