@@ -8,7 +8,7 @@ from evaluator.referee.arrays import Array
 from evaluator.referee.correctness import Bound, Expected, bound_of, null_passes
 from problems.errors import ProblemError
 
-__all__ = ["TIMED_SLACK", "bounds_by_variant", "require_vote", "timed_bounds", "voids_of"]
+__all__ = ["bounds_by_variant", "require_vote", "timed_bounds", "voids_of"]
 
 TIMED_SLACK = 2.0
 """Timed outputs are compared with the reference's own precision, whose error adds to theirs."""

@@ -13,7 +13,7 @@ from evaluator.values import DEVICE_ALIGNMENT_BYTES
 from evaluator.wire import ValueSpec, layout
 from problems.errors import ProblemError
 
-__all__ = ["CONTEXT_BYTES", "Admission", "CudaPlan", "require_fit"]
+__all__ = ["CONTEXT_BYTES", "STOCK_SETS", "Admission", "CudaPlan", "require_fit"]
 
 GIB = 1 << 30
 CONTEXT_BYTES = 768 << 20

@@ -11,7 +11,7 @@ import numpy as np
 
 from evaluator.referee.correctness import Bound, Deviation, bound_of, judge
 from evaluator.referee.cuda.clocks import SealBases
-from evaluator.referee.cuda.memory import CudaPlan, require_fit
+from evaluator.referee.cuda.memory import STOCK_SETS, CudaPlan, require_fit
 from evaluator.referee.cuda.pages import NUM_PAGES, Pages
 from evaluator.referee.cuda.reference import CudaReference, Numbers, Room
 from evaluator.referee.deadlines import Deadlines
@@ -31,7 +31,6 @@ from problems.problem import Problem
 
 __all__ = ["CudaCheckSet", "CudaSession"]
 
-STOCK_SETS = 4
 ALONE_LEGS = 5
 ALONE_LEG_MS = 1.0
 ALONE_CALLS = 16

@@ -129,9 +129,11 @@ class CudaStation:
             role="cuda_lift", cpus=self._bench.cores.other, threads=1, memory_bytes=None
         )
 
-    def lifting(self, num_bytes: int) -> AbstractContextManager[None]:
+    @contextmanager
+    def lifting(self, num_bytes: int) -> Iterator[None]:
         """Hold memory as for a candidate of a large problem; see `Station.lifting`."""
-        return self._lifting(num_bytes)
+        with self._admission.reserved(CONTEXT_BYTES), self._turns.reserved(num_bytes):
+            yield
 
     def sharing(self) -> AbstractContextManager[None]:
         """Share in the timing gate; see `Station.sharing`."""
@@ -175,11 +177,6 @@ class CudaStation:
     def close(self) -> None:
         """Close every problem."""
         self._sessions.close()
-
-    @contextmanager
-    def _lifting(self, num_bytes: int) -> Iterator[None]:
-        with self._admission.reserved(CONTEXT_BYTES), self._turns.reserved(num_bytes):
-            yield
 
     def _graph(self, problem: Problem) -> OperatorGraph | None:
         try:

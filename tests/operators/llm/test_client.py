@@ -10,10 +10,11 @@ import pytest
 from archives.llm_call import CallOutcome, Message
 from operators.llm.client import LitellmClient, Question, Response
 from operators.llm.keys import Keys
-from operators.llm.loading import load_litellm
 from operators.llm.prices import Prices
 from problems.errors import ConfigError
 from tests.scripted_llm import Drop, Reply, Request, ScriptedServer, echo, in_order, refusal
+
+pytestmark = pytest.mark.usefixtures("litellm_is_old")
 
 MODEL = "openai/scripted"
 NO_KEYS = Keys(file=Path(".env"))
@@ -59,13 +60,6 @@ def ask_all(
     responses = asyncio.run(asking())
     gc.collect()  # a connection that was not closed would warn here
     return responses
-
-
-@pytest.fixture(scope="module", autouse=True)
-def litellm_is_old() -> None:
-    """Leave what litellm brings out of garbage collection, which each test asks for."""
-    load_litellm()
-    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

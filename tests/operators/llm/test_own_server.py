@@ -10,10 +10,11 @@ import pytest
 from archives.llm_call import CallOutcome, Message
 from operators.llm.client import LitellmClient, Question, Response
 from operators.llm.keys import Keys
-from operators.llm.loading import load_litellm
 from operators.llm.own_server import own_client
 from operators.llm.prices import Prices
 from tests.scripted_llm import Drop, Reply, ScriptedServer, in_order, refusal
+
+pytestmark = pytest.mark.usefixtures("litellm_is_old")
 
 GOOD = Reply(text="import torch", finish="stop")
 QUESTION = Question(
@@ -21,13 +22,6 @@ QUESTION = Question(
     messages=(Message(role="user", text="schneller, bitte: 2 µs → 1 µs"),),
     temperature=0.5,
 )
-
-
-@pytest.fixture(scope="module", autouse=True)
-def litellm_is_old() -> None:
-    """Leave what litellm brings out of garbage collection, which each test asks for."""
-    load_litellm()
-    gc.freeze()
 
 
 @pytest.fixture(autouse=True)
