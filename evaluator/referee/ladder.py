@@ -23,7 +23,7 @@ from evaluator.referee.arena import Arena, Process
 from evaluator.referee.effort import SEARCH_EFFORT, VERIFY_EFFORT, VERIFY_PROCESSES, Effort
 from evaluator.referee.failure import CandidateFailed, host_noisy
 from evaluator.referee.screen import screen
-from evaluator.referee.timing import Block, Ratio, estimate
+from evaluator.referee.timing import Block, Ratio, estimate, estimate_together
 from evaluator.referee.verdict import Findings, facts_of
 
 __all__ = ["climb", "require_screened"]
@@ -69,12 +69,13 @@ def climb(arena: Arena[P], request: EvaluationRequest, findings: Findings) -> tu
         winner = trial.check(trial.look(trial.build()))
         verify = request.purpose is Purpose.VERIFY
         effort = VERIFY_EFFORT if verify else SEARCH_EFFORT
-        blocks: list[Block] = []
-        for _ in range(VERIFY_PROCESSES if verify else 1):
-            blocks += trial.time(winner, effort, fresh=verify)
+        timed = [
+            trial.time(winner, effort, fresh=verify)
+            for _ in range(VERIFY_PROCESSES if verify else 1)
+        ]
         trial.require_unchanged()
         findings.rung = Rung.TIME
-        ratio = _settled(blocks, effort)
+        ratio = _settled(timed, effort)
         if verify:
             findings.rung = Rung.VERIFY
         findings.facts = trial.census(winner)
@@ -95,8 +96,9 @@ def _sources(request: EvaluationRequest, findings: Findings) -> list[str]:
         raise CandidateFailed(Status.BUILD_ERROR, "no_configuration", str(error)) from error
 
 
-def _settled(blocks: Sequence[Block], effort: Effort) -> Ratio:
-    ratio = estimate(blocks)
+def _settled(timed: Sequence[Sequence[Block]], effort: Effort) -> Ratio:
+    """What the processes say together, or that the host is too noisy."""
+    ratio = estimate_together(timed)
     if ratio.width > effort.max_width:
         low, high = ratio.interval.low, ratio.interval.high
         raise host_noisy(f"the speedup is between {low:.3g} and {high:.3g}")

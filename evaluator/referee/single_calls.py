@@ -21,13 +21,15 @@ __all__ = ["LEAST_CLAIM", "SHORT_LEG_MS", "held_to_single_calls", "num_pairs", "
 LEAST_CLAIM = 1.05
 """Who claims less gains too little by it to be asked."""
 ROUNDS = 3
-"""Short legs on a busy host scatter: any one round of them that agrees suffices."""
+"""Short legs on a busy host scatter: those that do not agree are joined by more of them."""
 SHORT_LEG_MS = 0.02
 _MOST_PAIRS, _LEAST_PAIRS = 7, 3
 _TOGETHER_MS = 40.0
-_RELATIVE = 0.15
+_RELATIVE, _MOST_RELATIVE = 0.15, 0.25
 """With `SHORT_LEG_MS`, what honest legs of one call differ by from long ones, whose round trip
-weighs less."""
+weighs less: of a call, at least and at most."""
+_DISSENT = 0.25
+"""A majority is not enough: where short legs scatter by more than a claim, it is a toss-up."""
 
 
 class Half(Protocol):
@@ -54,13 +56,13 @@ def held_to_single_calls(
     ratio = estimate(blocks)
     if ratio.speedup < LEAST_CLAIM:
         return blocks
-    factors: list[float] = []
-    while len(factors) < ROUNDS:
-        pairs = [half(reference_first=bool(number % 2)) for number in range(num_pairs(ratio))]
-        factors.append(slower_alone(ratio, pairs, slack_ms))
-        if factors[-1] == 1.0:
+    pairs: list[tuple[float, float]] = []
+    for _ in range(ROUNDS):
+        pairs += [half(reference_first=bool(number % 2)) for number in range(num_pairs(ratio))]
+        factor = slower_alone(ratio, pairs, slack_ms)
+        if factor == 1.0:
             return blocks
-    return [block.slower(min(factors)) for block in blocks]
+    return [block.slower(factor) for block in blocks]
 
 
 def num_pairs(ratio: Ratio) -> int:
@@ -75,7 +77,7 @@ def slower_alone(
     """Return how many times too short long legs make a candidate's calls; 1 where all agree.
 
     What the reference takes more for a call alone, an honest candidate may take too. Who takes more
-    than that is as fast as it is in legs of one call.
+    than that, or is not clearly seen to take less, is as fast as it is in legs of one call.
 
     Args:
         ratio: What long legs say.
@@ -85,10 +87,12 @@ def slower_alone(
     Returns:
         1, or a larger number where long legs say less than they may.
     """
+    share = min(max(_RELATIVE, slack_ms / ratio.latency_ms), _MOST_RELATIVE)
     reference_ms = median(reference for reference, _ in pairs)
-    candidate_ms = median(candidate for _, candidate in pairs)
-    usual_ms = ratio.latency_ms + max(0.0, reference_ms - ratio.reference_ms)
-    allowed_ms = usual_ms + max(_RELATIVE * ratio.latency_ms, slack_ms)
-    if candidate_ms <= allowed_ms:
+    cold_ms = max(0.0, reference_ms - ratio.reference_ms)
+    most_ms = (1.0 + share) * ratio.latency_ms + cold_ms
+    dissenting = sum(candidate > most_ms for _, candidate in pairs)
+    if dissenting <= _DISSENT * len(pairs):
         return 1.0
+    candidate_ms = median(candidate for _, candidate in pairs)
     return max(1.0, ratio.speedup * candidate_ms / reference_ms)

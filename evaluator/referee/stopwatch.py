@@ -73,6 +73,7 @@ class Stopwatch:
 
     def race(self, indices: Sequence[int]) -> tuple[int, dict[int, float]]:
         """Halve configurations by short legs until one is left; see `halve`."""
+        self._candidate.stop()
         return halve(indices, self._candidate_call_ms, self._session.max_calls())
 
     def blocks(self, index: int, latency_ms: float, effort: Effort) -> list[Block]:
@@ -90,6 +91,7 @@ class Stopwatch:
             CandidateFailed: A timed output was wrong, the clocks disagree, or the host is too
                 noisy to tell.
         """
+        self._candidate.stop()
         calls = self._warm_up(index, latency_ms)
         kept: list[Block] = []
         for _ in range(effort.rounds):
@@ -264,10 +266,13 @@ class Stopwatch:
         return max((leg_ms - self._empty_ms) / calls, LEAST_MS)
 
     def _reference_leg(self, bases: Sequence[int]) -> float:
-        self._candidate.stop()
+        # The candidate is halted, and was looked at since its last leg.
         return self._session.reference_leg_ms(bases)
 
     def _candidate_leg(self, index: int, bases: Sequence[int]) -> float:
         self._session.reference.worker.stop()
+        # That takes as long as the look before the reference's leg: the longer a core has rested,
+        # the slower it begins (1 % of a leg).
+        self._candidate.stop()
         with self._session.turn:
             return self._candidate.leg_ms(index, bases)

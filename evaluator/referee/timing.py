@@ -26,6 +26,7 @@ __all__ = [
     "Ratio",
     "calls_per_leg",
     "estimate",
+    "estimate_together",
     "noise_floor",
     "slope_agrees",
     "slope_ms",
@@ -119,6 +120,24 @@ def estimate(blocks: Sequence[Block]) -> Ratio:
         num_blocks=len(ratios),
         width=math.exp(inner[-1] - inner[0]),
     )
+
+
+def estimate_together(processes: Sequence[Sequence[Block]]) -> Ratio:
+    """Pool the blocks of several processes, each of which has its own luck.
+
+    Where a process lies in memory makes it a little faster or slower for as long as it lives, so
+    its blocks are not independent: the interval holds what each process says by itself.
+
+    Args:
+        processes: The blocks of each, at least one of each.
+
+    Returns:
+        The speedup; its interval holds the median of each process.
+    """
+    ratio = estimate([block for blocks in processes for block in blocks])
+    own = [estimate(blocks).speedup for blocks in processes]
+    interval = Interval(low=min(ratio.interval.low, *own), high=max(ratio.interval.high, *own))
+    return replace(ratio, interval=interval)
 
 
 def _ranks(count: int) -> tuple[int, int]:

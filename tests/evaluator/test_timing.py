@@ -13,6 +13,7 @@ from evaluator.referee.timing import (
     Block,
     calls_per_leg,
     estimate,
+    estimate_together,
     noise_floor,
     slope_agrees,
     slope_ms,
@@ -62,6 +63,17 @@ def test_the_interval_of_sixty_blocks_covers_the_truth_and_is_narrow() -> None:
         widths.append(ratio.width)
     assert covered >= 290
     assert np.median(widths) < 1.03
+
+
+def test_the_interval_of_several_processes_holds_what_each_of_them_says() -> None:
+    lucky, unlucky = (
+        [Block(reference_ms=(luck, luck), candidate_ms=(1, 1))] * 20 for luck in (1.04, 1.0)
+    )
+    ratio = estimate_together([lucky, lucky, unlucky])
+    assert ratio.speedup == pytest.approx(1.04)
+    assert ratio.interval.low == pytest.approx(1.0)
+    assert ratio.interval.high == pytest.approx(1.04)
+    assert estimate_together([lucky]) == estimate(lucky)
 
 
 def test_ranks_are_those_of_the_formula() -> None:

@@ -14,8 +14,8 @@ class Model(nn.Module):
 
 
 def get_inputs():
-    return [torch.randn(1, 2048)]
+    return [torch.randn(1, 1024)]
 
 
 def get_init_inputs():
-    return [2048]
+    return [1024]
