@@ -92,12 +92,8 @@ class Database:
         """
         path = folder / _DATABASE
         url_file = folder / _URL_FILE
-        if not path.is_file() and not url_file.is_file():
-            what = "holds no run" if folder.is_dir() else "does not exist"
-            raise StoreError(
-                f"the run folder {folder} {what} (expected {_DATABASE} in it): check the path"
-            )
         try:
+            _require_run(folder)
             lock = _locked(folder) if write else None
             if url_file.is_file():
                 target = _parsed(url_file.read_text().strip())
@@ -174,6 +170,16 @@ class Database:
             raise StoreError(_database_sentence(error, self.folder)) from error
         except OSError as error:
             raise StoreError(_os_sentence(error, self.folder)) from error
+
+
+def _require_run(folder: Path) -> None:
+    """Require a folder with a run in it."""
+    if any((folder / name).is_file() for name in (_DATABASE, _URL_FILE)):
+        return
+    if folder.is_file():
+        raise StoreError(f"{folder} is a file: name the folder of the run, {folder.parent}")
+    what = "holds no run" if folder.is_dir() else "does not exist"
+    raise StoreError(f"the run folder {folder} {what} (expected {_DATABASE} in it): check the path")
 
 
 def _engine(url: URL, busy_timeout_s: float = 10.0, *, wal: bool = False) -> Engine:

@@ -14,7 +14,7 @@ from archives.evaluation import KernelFacts, Reuse
 from archives.grid import Cell
 from problems.errors import ConfigError
 
-__all__ = ["AXES", "DEFAULT_AXES", "Axis", "axes_named", "describe", "dims_of"]
+__all__ = ["AXES", "DEFAULT_AXES", "NOT_MEASURED", "Axis", "axes_named", "describe", "dims_of"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +25,8 @@ class Axis:
         name: Its name in configurations and reports.
         title: What it says of a kernel, for people.
         labels: One label for each bin, in order.
-        bin_of: The bin of a candidate's facts, or None where the fact was not measured.
+        bin_of: The bin of a candidate's facts, or None where the fact was not measured: the last
+            bin, `NOT_MEASURED`, is for these.
     """
 
     name: str
@@ -34,6 +35,8 @@ class Axis:
     bin_of: Callable[[KernelFacts], int | None]
 
 
+NOT_MEASURED = "?"
+"""Label of the bin of those whose fact nobody could measure: they are kernels all the same."""
 _LAUNCH_EDGES = (1, 2, 4)
 _WORK_EDGES_BYTES = (16, 64, 128, 256, 512, 1024, 4096, 16384)
 _VECTOR_EDGES_BITS = (0, 128, 256)
@@ -92,13 +95,13 @@ AXES: dict[str, Axis] = {
     "launches": Axis(
         name="launches",
         title="kernel launches per call",
-        labels=("1", "2", "3-4", "5+"),
+        labels=("1", "2", "3-4", "5+", NOT_MEASURED),
         bin_of=_launches,
     ),
     "reuse": Axis(
         name="reuse",
         title="where reuse lives",
-        labels=tuple(reuse.value for reuse in _REUSES),
+        labels=(*(reuse.value for reuse in _REUSES), NOT_MEASURED),
         bin_of=_reuse,
     ),
     "work": Axis(
@@ -106,31 +109,34 @@ AXES: dict[str, Axis] = {
         # Loads and stores of one iteration: scalar code up to 16, AVX2 from 64 (one register in,
         # one out), AVX-512 from 128, doubled by each unrolling; GPU programs begin above 1024.
         title="bytes per iteration (CPU) or program (GPU)",
-        labels=("<=16", "<=64", "<=128", "<=256", "<=512", "<=1K", "<=4K", "<=16K", ">16K"),
+        labels=(
+            *("<=16", "<=64", "<=128", "<=256", "<=512", "<=1K", "<=4K", "<=16K", ">16K"),
+            NOT_MEASURED,
+        ),
         bin_of=_work,
     ),
     "vector": Axis(
         name="vector",
         title="bits of the vector registers used",
-        labels=("scalar", "128", "256", "512"),
+        labels=("scalar", "128", "256", "512", NOT_MEASURED),
         bin_of=_vector,
     ),
     "registers": Axis(
         name="registers",
         title="registers of a thread (GPU)",
-        labels=("<=32", "<=64", "<=128", ">128"),
+        labels=("<=32", "<=64", "<=128", ">128", NOT_MEASURED),
         bin_of=_registers,
     ),
     "shared": Axis(
         name="shared",
         title="shared memory of a program (GPU)",
-        labels=("0", "<=16K", "<=48K", "<=96K", ">96K"),
+        labels=("0", "<=16K", "<=48K", "<=96K", ">96K", NOT_MEASURED),
         bin_of=_shared,
     ),
     "programs": Axis(
         name="programs",
         title="programs of a launch (GPU)",
-        labels=("<=128", "<=1K", "<=16K", "<=256K", ">256K"),
+        labels=("<=128", "<=1K", "<=16K", "<=256K", ">256K", NOT_MEASURED),
         bin_of=_programs,
     ),
     "none": Axis(
@@ -169,8 +175,10 @@ def dims_of(axes: Sequence[Axis]) -> tuple[int, ...]:
     return tuple(len(axis.labels) for axis in axes)
 
 
-def describe(facts: KernelFacts, axes: Sequence[Axis]) -> Cell | None:
-    """Return the cell of a candidate, or None where an axis has no measured fact."""
-    bins = [axis.bin_of(facts) for axis in axes]
-    cell = tuple(index for index in bins if index is not None)
-    return cell if len(cell) == len(bins) else None
+def describe(facts: KernelFacts, axes: Sequence[Axis]) -> Cell:
+    """Return the cell of a candidate."""
+    bins = (axis.bin_of(facts) for axis in axes)
+    return tuple(
+        len(axis.labels) - 1 if index is None else index
+        for axis, index in zip(axes, bins, strict=True)
+    )

@@ -27,6 +27,7 @@ from archives.evaluation import (
 from problems.problem import Domain, DomainKind, Problem, Scale
 
 __all__ = [
+    "AFTER",
     "decode_device",
     "decode_evaluation",
     "decode_problem",
@@ -37,7 +38,8 @@ __all__ = [
     "to_text",
 ]
 
-
+AFTER = "after"
+"""Beside a verification: the last generation that was finished before it."""
 _AS_THEY_ARE = frozenset({bool, float, int, str, type(None)})
 """Most values are one of these, and these are found out first."""
 
@@ -63,8 +65,9 @@ def encode_evaluation(evaluation: Evaluation) -> dict[str, Any]:
 
 
 def decode_evaluation(data: Mapping[str, Any]) -> Evaluation:
-    """Rebuild an evaluation from `encode_evaluation`."""
+    """Rebuild an evaluation from `encode_evaluation`; `AFTER` may stand beside it."""
     values = dict(data)
+    values.pop(AFTER, None)
     values["status"] = Status(values["status"])
     if "rung" in values:
         values["rung"] = Rung(values["rung"])

@@ -126,6 +126,8 @@ class EvaluationRecord:
             another configuration won; None for a verification.
         slot: The attempt it was made for; None for a verification.
         purpose: "search" or "verify".
+        after: The last generation that was finished when it was verified; None for a verdict of
+            the search, and where none was finished.
         evaluation: The verdict.
     """
 
@@ -135,6 +137,7 @@ class EvaluationRecord:
     slot: Slot | None
     purpose: str
     evaluation: Evaluation
+    after: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

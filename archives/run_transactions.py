@@ -8,12 +8,13 @@ from dataclasses import replace
 
 from sqlalchemy import Connection, insert, select, update
 
+from archives.attempt import AttemptState
 from archives.encoding import decode_problem, encode_device, encode_problem, storable, to_text
 from archives.evaluation import DeviceFingerprint
 from archives.rates import Rates
 from archives.records import ProblemStatus, RunRecord, RunState, SeedRequest
 from archives.run_queries import problem_number
-from archives.tables import METADATA, PROBLEM, RUN, SEED_REQUEST
+from archives.tables import ATTEMPT, METADATA, PROBLEM, RUN, SEED_REQUEST
 from problems.graph import OperatorGraph
 from problems.problem import Problem
 
@@ -30,6 +31,8 @@ __all__ = [
     "solve_problem",
     "take_seeds",
 ]
+
+PROBLEM_SKIPPED = "problem_skipped"
 
 
 def create_tables(connection: Connection, run: RunRecord) -> None:
@@ -103,6 +106,12 @@ def add_problems(connection: Connection, problems: Sequence[Problem]) -> None:
 def skip_problem(connection: Connection, problem_key: str, reason: str) -> None:
     """See `Store.skip_problem`."""
     _set_status(connection, problem_key, ProblemStatus.SKIPPED, reason)
+    connection.execute(
+        update(ATTEMPT)
+        .where(ATTEMPT.c.problem_id == problem_number(connection, problem_key))
+        .where(ATTEMPT.c.state == AttemptState.PROPOSED.value)
+        .values(state=AttemptState.FAILED.value, reason=PROBLEM_SKIPPED)
+    )
 
 
 def solve_problem(connection: Connection, problem_key: str, reason: str) -> None:

@@ -10,10 +10,10 @@ from sqlalchemy import Connection, bindparam, insert, select, update
 from archives.attempt import Attempt, AttemptState, Slot
 from archives.candidate import Candidate
 from archives.configuration import Configuration
-from archives.encoding import encode_evaluation, storable, to_text
+from archives.encoding import AFTER, encode_evaluation, storable, to_text
 from archives.evaluation import Evaluation, Status
 from archives.records import SEARCH, VERIFY, GenerationOutcome, Insertion, OperatorTally
-from archives.run_queries import problem_number
+from archives.run_queries import generation_reached, problem_number
 from archives.statements import Statement
 from archives.tables import (
     ATTEMPT,
@@ -195,7 +195,8 @@ def record_verification(
     """See `Store.record_verification`."""
     problem_id = problem_number(connection, problem_key)
     number, _ = _candidate(connection, problem_id, candidate_id, None)
-    _add_evaluation(connection, (problem_id, number, None), VERIFY, evaluation)
+    reached = generation_reached(connection, problem_key)
+    _add_evaluation(connection, (problem_id, number, None), VERIFY, evaluation, reached)
 
 
 def withdraw(connection: Connection, problem_key: str, candidate_id: str, reason: str) -> None:
@@ -316,9 +317,14 @@ def _add_evaluation(
     about: tuple[int, int, int | None],
     purpose: str,
     evaluation: Evaluation,
+    reached: int | None = None,
 ) -> None:
-    """Add a verdict about (problem's number, candidate's number, attempt's number or None)."""
+    """Add a verdict about (problem's number, candidate's number, attempt's number or None).
+
+    Of a verification the generation goes with it that the problem had reached.
+    """
     problem_id, candidate_number, attempt_number = about
+    after = {} if reached is None else {AFTER: reached}
     row = {
         "problem_id": problem_id,
         "candidate_id": candidate_number,
@@ -327,7 +333,7 @@ def _add_evaluation(
         "status": evaluation.status.value,
         "reason": evaluation.reason,
         "speedup": evaluation.speedup,
-        "data_json": to_text(encode_evaluation(evaluation)),
+        "data_json": to_text({**encode_evaluation(evaluation), **after}),
     }
     _ADD_EVALUATION.add(connection, row)
 

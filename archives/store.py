@@ -126,7 +126,7 @@ class Store(StoreReader):
             run_transactions.add_problems(connection, problems)
 
     def skip_problem(self, problem_key: str, reason: str) -> None:
-        """Mark a problem as one that cannot be searched here."""
+        """Mark a problem as one that cannot be searched here; its open proposals fail."""
         with self._database.writing() as connection:
             run_transactions.skip_problem(connection, problem_key, reason)
 

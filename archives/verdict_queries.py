@@ -7,7 +7,7 @@ import json
 from sqlalchemy import Connection, or_, select
 
 from archives.configuration import read_configuration
-from archives.encoding import decode_evaluation, to_text
+from archives.encoding import AFTER, decode_evaluation, to_text
 from archives.evaluation import ConfigurationResult, Evaluation, Status
 from archives.records import VERIFY, EvaluationRecord
 from archives.run_queries import problem_number
@@ -101,9 +101,11 @@ def evaluations(
             proposed=row.proposed,
             slot=None if row.generation is None else slot_of(row.key, row._mapping),
             purpose=row.purpose,
-            evaluation=decode_evaluation(json.loads(row.data_json)),
+            after=data.get(AFTER),
+            evaluation=decode_evaluation(data),
         )
         for row in connection.execute(statement)
+        for data in [json.loads(row.data_json)]
     ]
 
 

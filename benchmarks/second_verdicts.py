@@ -23,7 +23,7 @@ from benchmarks.json_lines import drop_unfinished, whole_lines
 from evaluator.evaluator import EvaluationRequest, Evaluator, Purpose
 from evokernel.report import best_of
 from evokernel.tasks import run_together
-from problems.errors import EvaluatorError, ProblemError
+from problems.errors import ConfigError, EvaluatorError, ProblemError
 from problems.problem import Problem
 
 __all__ = ["FILE", "TRIES", "Again", "Pass", "judge_again", "pass_over"]
@@ -263,13 +263,23 @@ def _write(one: Again, out: TextIO) -> None:
 
 
 def _read(line: str) -> Again:
-    """What an earlier sitting has found."""
-    fields: Mapping[str, Any] = json.loads(line)
-    status = fields["status"]
-    return Again(
-        **{
-            **fields,
-            "status": None if status is None else Status(status),
-            "purpose": Purpose(fields["purpose"]),
-        }
-    )
+    """What an earlier sitting has found.
+
+    Raises:
+        ConfigError: The line is none of this version's.
+    """
+    try:
+        fields: Mapping[str, Any] = json.loads(line)
+        status = fields["status"]
+        return Again(
+            **{
+                **fields,
+                "status": None if status is None else Status(status),
+                "purpose": Purpose(fields["purpose"]),
+            }
+        )
+    except (ValueError, KeyError, TypeError) as error:
+        raise ConfigError(
+            "second_verdicts.jsonl has a line that is no verdict of this version "
+            f"({error!r}): move the file away, or leave --resume out"
+        ) from error

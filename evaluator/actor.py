@@ -6,6 +6,7 @@ Ray wraps exceptions in types of its own; a pair of kind and message crosses unc
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
@@ -39,14 +40,18 @@ class RefereeActor:
         self._device = device
         self._rates = rates
         self._started: Referee | None = None
+        self._starting = threading.Lock()
 
     @property
     def _referee(self) -> Referee:
-        if self._started is None:
-            self._started = new_referee(self._device)
-            if self._rates is not None:
-                self._started.calibrate(self._rates)
-        return self._started
+        # Whatever was asked of an actor that died comes to its successor at once, in threads.
+        with self._starting:
+            if self._started is None:
+                referee = new_referee(self._device)
+                if self._rates is not None:
+                    referee.calibrate(self._rates)
+                self._started = referee
+            return self._started
 
     def start(self, *, calibrate: bool) -> Answer[Capacity]:
         """Start the referee and tell what it can take."""

@@ -286,7 +286,11 @@ class Engine:
         verified: Evaluation | None = None
         if self._config.evaluation.verify and search.reached >= 0:
             _show(self.monitor, search, "verification")
-            verified = await self._verifier.verify(search)
+            try:
+                verified = await self._verifier.verify(search)
+            except ProblemError as error:
+                # What was found stays, and is reported as not verified.
+                _LOG.warning("problem %s is not verified: %s", search.problem.label, error)
         stage = "verified" if verified else search.closed or "done"
         _show(self.monitor, search, stage, is_done=True, verified=verified)
 

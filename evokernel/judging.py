@@ -21,7 +21,6 @@ from problems.errors import EvaluatorError
 __all__ = ["Judge"]
 
 EVALUATOR_FAILED = "evaluator_failed"
-PROBLEM_SKIPPED = "problem_skipped"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -138,9 +137,6 @@ class Judge:
     def skip(self, search: ProblemSearch, reason: str) -> None:
         """Give a problem up that does not load or fit here; its open proposals fail."""
         self.store.skip_problem(search.problem.key, reason)
-        for attempt in search.attempts:
-            if attempt.state is AttemptState.PROPOSED and not search.register.child(attempt.slot):
-                self.store.fail(attempt.slot, PROBLEM_SKIPPED)
         search.closed = reason
 
 

@@ -16,6 +16,7 @@ from archives.records import ProblemState, ProblemStatus, RunRecord, RunState
 from archives.store import Store
 from evaluator.evaluator import Evaluator
 from evokernel.allowance import Allowance
+from evokernel.baseline_file import load_baseline
 from evokernel.baselines import Baseline
 from evokernel.config import LlmConfig, ProblemsConfig, RunConfig, adjust
 from evokernel.consulting import Consulting, Models, Record
@@ -126,6 +127,8 @@ def make_plan(config: RunConfig, *, asks: bool = True) -> Plan:
         OperatorError: An operator cannot be loaded, or there is no folder of seeds.
         StoreError: There is no such run to start from.
     """
+    if config.evaluation.baseline is not None:
+        load_baseline(Path(config.evaluation.baseline))
     device = device_kind(config.problems.device)
     axes_named(config.archive.axes)
     operators = load_operators(config)

@@ -137,11 +137,10 @@ class Population:
                 island.failures.append((attempt.slot, child.result))
             return
         assert evaluation.objective_speedup is not None, "OK has a speedup"
-        cell = describe(evaluation.facts, self.axes)
-        if cell is None or child.result in self.withdrawn:
+        if child.result in self.withdrawn:
             return  # Proposed once more, what was withdrawn has its old verdict, which is refuted.
         elite = Elite(
-            cell=cell,
+            cell=describe(evaluation.facts, self.axes),
             objective=objective_of(evaluation.objective_speedup),
             slot=attempt.slot,
             candidate=child.result,

@@ -15,9 +15,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from archives.evaluation import DeviceFingerprint, Evaluation, Status
+from archives.evaluation import Evaluation, Status
 from archives.store import Store
-from evaluator.evaluator import EvaluationRequest, Evaluator, Purpose
+from evaluator.evaluator import Capacity, EvaluationRequest, Evaluator, Purpose
 from evaluator.sanitizing import MEMCHECK, Sanitized
 from evokernel.matching import Matching, kept_baseline
 from evokernel.sanitizing import Sanitizer
@@ -97,7 +97,7 @@ async def recheck(
     """
     try:
         capacity = await evaluator.start()
-        _require_device(store, capacity.device)
+        _require_device(store, capacity)
         if sanitizer is not None:
             await sanitizer.require_works()
         work = _Recheck(
@@ -154,10 +154,10 @@ class _Recheck:
                 *(self._one(problem, candidate) for candidate in sorted(fresh)),
                 return_exceptions=True,
             )
+            findings += [each for each in results if isinstance(each, Finding)]
             for result in results:
                 if isinstance(result, BaseException):
                     raise result
-                findings.append(result)
 
     def _elites(self, problem: Problem) -> set[str]:
         return {elite.candidate for elite in self.store.elites(problem.key)}
@@ -241,9 +241,16 @@ def _outcome(before: Evaluation | None, after: Evaluation | None) -> Outcome:
     return Outcome.FASTER if after.interval.low > before.interval.high else Outcome.CONFIRMED
 
 
-def _require_device(store: Store, here: DeviceFingerprint) -> None:
-    """Require a device like the run's: the same one, or another of its name."""
-    then = store.run().device
+def _require_device(store: Store, capacity: Capacity) -> None:
+    """Require the run's referee, on a device like the run's: the same one, or one of its name."""
+    run, here = store.run(), capacity.device
+    if run.referee_version not in (None, capacity.referee_version):
+        raise ConfigError(
+            f"the run {store.folder} was judged by referee {run.referee_version}, this is "
+            f"{capacity.referee_version}: verify it with the version of EvoKernel that made it, or "
+            "start anew with --from, since numbers of two never mix"
+        )
+    then = run.device
     if then is not None and (then.kind, then.name, then.threads) != (
         here.kind,
         here.name,

@@ -188,11 +188,11 @@ def _line(
         return ProblemReport(problem=problem, status="degenerate", reason=problem.degenerate)
     known = None if baseline is None else baseline.of(problem)
     settings = () if known is None else known.settings
-    if problem.key in skipped:
+    best = best_of(store, problem)
+    if problem.key in skipped and (best is None or best.is_reference):
         return ProblemReport(
             problem=problem, status="skipped", reason=skipped[problem.key], baseline=settings
         )
-    best = best_of(store, problem)
     if best is None:
         status = "none"
     elif best.is_reference:
@@ -203,6 +203,7 @@ def _line(
     return ProblemReport(
         problem=problem,
         status=status,
+        reason=skipped.get(problem.key, ""),
         best=best,
         num_cells=num_cells,
         baseline=settings,

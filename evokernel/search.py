@@ -192,7 +192,7 @@ def _draft(attempt: Attempt, search: ProblemSearch, store: Store) -> Draft:
 
 
 def _withdrawals(search: ProblemSearch, store: Store) -> dict[int, list[str]]:
-    """What was withdrawn, in order, by the last generation that had a verdict before.
+    """What was withdrawn, in order, by the last generation that was finished before.
 
     A problem is verified between its generations alone. What failed just before the run was
     killed is withdrawn in the store now.
@@ -210,7 +210,8 @@ def _withdrawals(search: ProblemSearch, store: Store) -> dict[int, list[str]]:
             if record.candidate not in withdrawn | seen:
                 store.withdraw(key, record.candidate, record.evaluation.reason)
             if record.candidate not in seen:
-                fallen.setdefault(latest, []).append(record.candidate)
+                finished = latest if record.after is None else record.after
+                fallen.setdefault(finished, []).append(record.candidate)
                 seen.add(record.candidate)
     # Whatever was withdrawn without a verdict of its own was so after everything else.
     fallen.setdefault(latest, []).extend(sorted(withdrawn - seen))

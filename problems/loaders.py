@@ -61,9 +61,12 @@ def load_folder(
     Raises:
         ProblemError: There is no such folder, or no problem file in it.
     """
-    folder = _level_folder(path, level)
     errors: list[ProblemError] = []
-    found = _numbered_files(folder, errors)
+    try:
+        folder = _level_folder(path, level)
+        found = _numbered_files(folder, errors)
+    except OSError as error:
+        raise ProblemError(f"the folder {path} cannot be read: {error.strerror}") from error
     chosen = sorted(found) if ids is None else list(ids)
     problems: list[Problem] = []
     for number in chosen:

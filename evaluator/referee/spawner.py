@@ -128,7 +128,10 @@ class Worker:
 
     def pin(self, cpus: Sequence[int]) -> None:
         """Move every thread of the process to some cores."""
-        for thread in [] if self.ended else list(Path(f"/proc/{self.pid}/task").iterdir()):
+        threads: list[Path] = []
+        with suppress(OSError):  # It may have ended a moment ago; whoever asks it next is told.
+            threads = [] if self.ended else list(Path(f"/proc/{self.pid}/task").iterdir())
+        for thread in threads:
             with suppress(OSError):
                 os.sched_setaffinity(int(thread.name), cpus)
 

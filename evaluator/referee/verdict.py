@@ -161,7 +161,11 @@ def facts_of(reply: Mapping[str, Any]) -> KernelFacts:
 def _number(value: object) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    return float(value) if math.isfinite(value) and value >= 0 else None
+    try:
+        number = float(value)
+    except OverflowError:
+        return None
+    return number if math.isfinite(number) and number >= 0 else None
 
 
 def _spread(value: object) -> float | Mismatch | None:

@@ -100,7 +100,10 @@ def _export(store: Store, problem: Problem, folder: Path, fallback: bool) -> _Ex
 
 
 def _write(exports: list[_Export]) -> None:
-    taken = [each.path for each in exports if each.path.exists()]
+    try:
+        taken = [each.path for each in exports if each.path.exists()]
+    except OSError as error:
+        raise ConfigError(f"cannot look into {error.filename}: {error.strerror}") from error
     if taken:
         raise ConfigError(
             f"the file {taken[0]} exists and is never overwritten: export into another folder"

@@ -78,7 +78,7 @@ def build_app(*names: str) -> typer.Typer:
 
 
 def one_sentence(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap a command so that an `EvoKernelError` is one sentence and exit code 2."""
+    """Wrap a command so that an `EvoKernelError` or a refused path is one sentence, exit code 2."""
 
     @wraps(command)
     def guarded(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - whatever the command takes
@@ -89,6 +89,13 @@ def one_sentence(command: Callable[..., Any]) -> Callable[..., Any]:
             return command(*args, **kwargs)
         except EvoKernelError as error:
             typer.echo(f"evokernel: {error}", err=True)
+            raise typer.Exit(2) from None
+        except PermissionError as error:
+            typer.echo(
+                f"evokernel: {error.filename or 'a file'} may not be looked at here "
+                f"({error.strerror}): change its permissions, or name another path",
+                err=True,
+            )
             raise typer.Exit(2) from None
 
     return guarded

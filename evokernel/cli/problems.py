@@ -124,10 +124,12 @@ def lint_problems(
     """
     from evaluator.referee.referee import new_referee
     from problems.catalogue import load_level
-    from problems.errors import ProblemError
+    from problems.errors import ConfigError, EvaluatorError, ProblemError
     from problems.loaders import load_file
     from problems.problem import Scale
 
+    if file is not None and (id is not None or level != 1 or scale is not BundledScale.SMALL):
+        raise ConfigError("--level, --id and --scale choose bundled problems: leave out the file")
     chosen = [] if file is None else [load_file(file)]
     chosen += [] if chosen else load_level(level, Scale(scale.value), None if id is None else [id])
     found: list[dict[str, object]] = []
@@ -139,7 +141,7 @@ def lint_problems(
             try:
                 seen = referee.lint(problem)
                 reason, remark = problem.degenerate or seen.reason, seen.remark
-            except ProblemError as error:
+            except (ProblemError, EvaluatorError) as error:
                 reason = str(error)
             found.append({"label": problem.label, "degenerate": reason, "remark": remark})
             if not as_json and (reason is not None or remark):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from evokernel.cli.sitting import conduct
+from problems.errors import ConfigError
 
 if TYPE_CHECKING:
     from evokernel.launch import Plan
@@ -20,6 +21,7 @@ _LABELS_SHOWN = 8
 
 
 def run(
+    context: typer.Context,
     level: Annotated[int | None, typer.Option(help="Level of the problems, such as 1.")] = None,
     problems: Annotated[
         str | None, typer.Option(help="Ids within the level, such as 1,19-25. Default: all.")
@@ -41,7 +43,7 @@ def run(
         float | None, typer.Option(help="Dollars for language models at most.")
     ] = None,
     preset: Annotated[
-        str | None, typer.Option(help="Preset: demo, default, thorough or best-of-n.")
+        str | None, typer.Option(help="Preset: demo, default, gpu, thorough or best-of-n.")
     ] = None,
     settings: Annotated[
         list[str] | None,
@@ -94,6 +96,7 @@ def run(
     from evokernel.launch import create_run, default_folder, make_plan
 
     if replay is not None:
+        _require_alone(context)
         _replay(replay, folder or default_folder(datetime.now()))
         return
     resolved = resolve(
@@ -126,6 +129,26 @@ def run(
         return
     with create_run(plan, folder or default_folder(datetime.now())) as store:
         conduct(store, plan)
+
+
+def _require_alone(context: typer.Context) -> None:
+    """Require that nothing but the new folder is given beside --replay."""
+    others = sorted(
+        option.opts[0]
+        for option in context.command.params
+        if option.name not in (None, "replay", "folder") and _is_given(context, option.name or "")
+    )
+    if others:
+        raise ConfigError(
+            f"--replay repeats a run as it was, and only --run goes with it: leave out "
+            f"{', '.join(others)}"
+        )
+
+
+def _is_given(context: typer.Context, name: str) -> bool:
+    """Tell whether an option was given, rather than left at its default."""
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
 
 
 def _replay(recorded: Path, folder: Path) -> None:

@@ -40,6 +40,8 @@ def conduct(
     from problems.errors import EvaluatorError, ProblemError
 
     hint = f"go on with: evokernel resume {store.folder}"
+    if replayed is not None:
+        hint = f"repeat it with: evokernel run --replay {replayed.folder}"
     count = len(plan.problems)
     typer.echo(
         f"evokernel: {count} problem{'s' if count != 1 else ''} at {plan.scale} scale, on "
@@ -59,7 +61,7 @@ def conduct(
         raise ProblemError("no problem of this run could be searched, the reasons are above")
     print_report(read_report(store), console())
     if ending.state is RunState.STOPPED:
-        hint += _new_limit(store, plan)
+        hint += "" if replayed is not None else _new_limit(store, plan)
         typer.echo(f"evokernel: stopped because {ending.reason}; {hint}", err=True)
 
 

@@ -2,7 +2,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archives.descriptors import AXES, DEFAULT_AXES, axes_named, describe, dims_of
+from archives.descriptors import (
+    AXES,
+    DEFAULT_AXES,
+    NOT_MEASURED,
+    axes_named,
+    describe,
+    dims_of,
+)
 from archives.evaluation import KernelFacts, Reuse
 from problems.errors import ConfigError
 
@@ -23,8 +30,7 @@ facts_of_all = st.builds(
 def test_every_cell_lies_in_the_grid(facts: KernelFacts) -> None:
     axes = tuple(AXES.values())
     cell = describe(facts, axes)
-    if cell is not None:
-        assert all(0 <= index < size for index, size in zip(cell, dims_of(axes), strict=True))
+    assert all(0 <= index < size for index, size in zip(cell, dims_of(axes), strict=True))
 
 
 @pytest.mark.parametrize(
@@ -74,8 +80,13 @@ def test_library_calls_have_no_loop_of_their_own_and_still_a_cell() -> None:
     assert describe(facts, axes_named(DEFAULT_AXES)) == (0, 2, 0)
 
 
-def test_without_a_measured_fact_there_is_no_cell() -> None:
-    assert describe(KernelFacts(launches=1, reuse=Reuse.CACHE), axes_named(DEFAULT_AXES)) is None
+def test_what_could_not_be_measured_has_a_bin_of_its_own() -> None:
+    axes = axes_named(DEFAULT_AXES)
+    cell = describe(KernelFacts(launches=1, reuse=Reuse.CACHE), axes)
+    labels = [axis.labels[index] for axis, index in zip(axes, cell, strict=True)]
+    assert labels == ["1", "cache", NOT_MEASURED]
+    unknown = describe(KernelFacts(), tuple(AXES.values()))
+    assert len(unknown) == len(AXES)
 
 
 @pytest.mark.parametrize(

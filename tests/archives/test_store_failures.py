@@ -48,6 +48,9 @@ def test_a_folder_that_is_no_run_is_named(tmp_path: Path) -> None:
         Store.open(tmp_path / "nowhere")
     with pytest.raises(StoreError, match=r"holds no run \(expected run.db in it\)"):
         Store.open(tmp_path)
+    (tmp_path / "run.db").touch()
+    with pytest.raises(StoreError, match="is a file: name the folder of the run"):
+        Store.open(tmp_path / "run.db")
 
 
 def test_a_second_engine_is_refused_and_told_who_holds_the_run(run: Path) -> None:

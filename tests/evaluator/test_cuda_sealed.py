@@ -189,6 +189,13 @@ class TestPieces:
         assert piece.numel() == 1 << 18
         assert piece.mean().item() == pytest.approx(0.25, abs=0.01)
 
+    @pytest.mark.parametrize("at", [0.1, 0.37, 0.9])
+    def test_columns_that_are_left_out_are_in_many_pieces(self, at: float) -> None:
+        output = torch.zeros(1024, 1 << 14)
+        output[:, : 1 << 12] = 1.0  # A quarter of each row, whose length is a power of two.
+        found = piece_of(output, at).mean(dim=1)
+        assert 0.1 < (found > 0).float().mean().item() < 0.6
+
     def test_what_is_no_larger_is_looked_at_whole(self) -> None:
         output = torch.zeros(1 << 18)
         assert piece_of(output, 0.5) is output

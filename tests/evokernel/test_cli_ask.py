@@ -89,6 +89,11 @@ def test_a_dry_run_estimates_calls_and_cost_without_a_key(
         ),
         (["run", "--level", "1", "--max-cost", "0"], ["llm.max_cost_usd", "more than 0"]),
         (["run", "--replay", "/nowhere"], ["/nowhere"]),
+        (["run", "--replay", "a", "--dry-run", "--level", "1"], ["leave out --dry-run, --level"]),
+        (
+            ["run", "--level", "1", "--dry-run", "--set", "evaluation.baseline=typo.json"],
+            ["typo.json", "cannot be read"],
+        ),
         (["ask", "--llm", "openai/gpt-4o"], ["--level and --id"]),
         (["ask", "--llm", "x/y", "--level", "1", "--id", "23", "--parent", "ab"], ["--run"]),
         (["ask", "--llm", "x/y", "--level", "1", "--id", "23", "--operator", "mutat"], ["mutate"]),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -78,6 +79,50 @@ def test_a_broken_problem_is_skipped_and_the_others_go_on(tmp_path: Path) -> Non
         assert "8 GB" in states[0].reason
         assert states[1].generation == config.search.generations
         assert not [a for a in store.attempts() if a.state is AttemptState.PROPOSED]
+
+
+def test_a_broken_problem_is_skipped_though_the_evaluator_failed_on_it_as_well(
+    tmp_path: Path,
+) -> None:
+    asked: Counter[int] = Counter()
+
+    def verdict(request: EvaluationRequest) -> Evaluation | None:
+        asked[request.problem.id] += 1
+        if request.problem.id == 1 and asked[1] == 2:
+            raise EvaluatorError("found no memory")
+        if request.problem.id == 1 and asked[1] > 2:
+            raise ProblemError("problem 1/1 needs 8 GB and there are 4 GB")
+        return None
+
+    config = world.config()
+    with world.new_store(tmp_path / "run", config) as store:
+        ending = world.sit(store, config, world.Landscape(verdict=verdict))
+        assert [label for label, _ in ending.skipped] == ["1/1 Valley1"]
+        reasons = {a.reason for a in store.attempts() if a.state is AttemptState.FAILED}
+        assert reasons >= {"evaluator_failed", "problem_skipped"}
+        assert store.problem_states()[1].generation == config.search.generations
+
+
+@pytest.mark.parametrize("purpose", [Purpose.VERIFY, Purpose.SEARCH])
+def test_what_was_found_of_a_problem_that_runs_no_more_is_reported(
+    purpose: Purpose, tmp_path: Path
+) -> None:
+    late = world.config().search.generations
+
+    def verdict(request: EvaluationRequest) -> Evaluation | None:
+        generation = store.generation_reached(request.problem.key)
+        if request.purpose is purpose and generation is not None and generation + 1 >= late:
+            raise ProblemError("problem 1/1 finds no memory any more")
+        return None
+
+    config = world.config()
+    with world.new_store(tmp_path / "run", config, 1) as store:
+        world.sit(store, config, world.Landscape(verdict=verdict))
+        (line,) = read_report(store).problems
+    assert line.best is not None
+    assert not line.best.is_reference
+    assert line.status == "unverified"
+    assert ("finds no memory" in line.reason) == (purpose is Purpose.SEARCH)
 
 
 def test_one_failure_of_the_evaluator_costs_one_attempt(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from tests.evokernel import landscape as world
 from tests.evokernel.gpu_landscape import GpuLandscape
 
 KEY = world.problem(1).key
+REFUTED = Evaluation(status=Status.WRONG_VALUE, reason="wrong_when_verified")
 
 
 class Deceptive(GpuLandscape):
@@ -99,6 +100,18 @@ def test_an_interrupted_run_with_withdrawals_goes_on_to_the_same_end(
                 world.sit(store, run_config, Deceptive(stop))
             world.sit(store, run_config, Deceptive())
             assert canonical_export(store) == expected
+
+
+def test_a_verification_between_sittings_says_which_generation_was_finished(tmp_path: Path) -> None:
+    run_config = config(0)
+    with world.new_store(tmp_path / "run", run_config, 1) as store:
+        with pytest.raises(KeyboardInterrupt):
+            world.sit(store, run_config, Deceptive(25))
+        reached = store.generation_reached(KEY)
+        assert reached
+        best = max(store.elites(KEY), key=lambda elite: elite.objective).candidate
+        store.record_verification(KEY, best, REFUTED)
+        assert store.evaluations(KEY, best)[-1].after == reached
 
 
 def test_what_failed_just_before_a_kill_is_withdrawn_where_the_run_goes_on(

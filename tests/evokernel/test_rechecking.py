@@ -124,6 +124,17 @@ def test_another_device_is_refused(run: Path) -> None:
     assert elsewhere.is_closed
 
 
+def test_another_version_of_the_referee_is_refused(run: Path) -> None:
+    class Newer(world.Landscape):
+        async def start(self) -> Capacity:
+            return replace(await super().start(), referee_version="landscape-2")
+
+    newer = Newer()
+    with Store.open(run, write=True) as store, pytest.raises(ConfigError, match="landscape-2"):
+        asyncio.run(recheck(store, newer))
+    assert not newer.requests
+
+
 def test_the_command_reports_and_tells_by_its_exit_code(
     run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -18,6 +18,7 @@ from evaluator.processes import remove_folder
 from evaluator.referee.cuda.candidate import CudaCandidate
 from evaluator.referee.failure import CandidateFailed
 from evaluator.referee.watchdog import MAX_FOLDER_BYTES
+from problems.errors import EvaluatorError
 
 __all__ = ["compile_ahead", "take_over"]
 
@@ -51,7 +52,8 @@ def compile_ahead(
         return
 
     def work(share: Sequence[str]) -> None:
-        with helpers, _removed(new_folder()) as folder:
+        # What no helper could compile, for want of memory, is compiled when it is built.
+        with helpers, _removed(new_folder()) as folder, suppress(EvaluatorError):
             _compile(share, new_process(folder))
             with suppress(OSError):
                 # What cannot be read or does not fit is compiled again.

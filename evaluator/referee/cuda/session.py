@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from statistics import median
 
@@ -26,6 +27,7 @@ from evaluator.referee.spawner import Spawner, WorkerPlan
 from evaluator.referee.votes import require_vote, timed_bounds
 from evaluator.values import SIGNAL_BYTES
 from evaluator.wire import ALIGNMENT_BYTES, ValueSpec, layout
+from problems.errors import EvaluatorError, WorkerDied
 from problems.graph import OperatorGraph
 from problems.problem import Problem
 
@@ -90,7 +92,7 @@ class CudaSession:
         self.weights_lock = threading.Lock()
         self.constant_weights: tuple[str, ...] = ()
         self.bounds: dict[str, tuple[Bound, ...]] = {}
-        self.alone_ms = 0.0
+        self.alone_ms = self.fresh_ms = 0.0
         self.idle_ms = 0.0
         self.seal_bases: SealBases | None = None
         self.most_sealed_calls: int | None = None
@@ -130,7 +132,7 @@ class CudaSession:
         """Draw fresh check sets side by side; the hidden weights stay published."""
         first = len(CHECK_PLAN) if verification else 0
         found: list[tuple[list[Deviation], list[float]]] = []
-        with self.weights_lock:
+        with self.weights_lock, self._closed_where_it_fails():
             self.publish_weights(hidden=False)
             for number, planned in enumerate(CHECK_PLAN, start=first):
                 if planned.hidden_weights:
@@ -150,6 +152,22 @@ class CudaSession:
             )
             for at, planned in enumerate(CHECK_PLAN)
         )
+
+    @contextmanager
+    def _closed_where_it_fails(self) -> Iterator[None]:
+        """End the reference where a drawing fails.
+
+        A set is missing then, and the weights that are published may not be those with which the
+        expected outputs of other sets were computed.
+
+        Raises:
+            WorkerDied: It failed; whoever is judged here is judged anew, in another session.
+        """
+        try:
+            yield
+        except EvaluatorError as error:
+            self.reference.worker.end()
+            raise WorkerDied(f"the check sets could not be drawn: {error}") from error
 
     def draw_in_turn(self, at: int) -> CudaCheckSet:
         """Draw one check set of the plan anew, in place of the last one."""
@@ -223,6 +241,7 @@ class CudaSession:
         calls = min(self.memory.num_timed, max(2, int(ALONE_LEG_MS / self.alone_ms)), ALONE_CALLS)
         self.mix(calls, None)
         self.alone_ms = median(self.leg(calls)[0] for _ in range(ALONE_LEGS))
+        self.fresh_ms = self.fresh_ms or self.alone_ms
 
     def limit_s(self, calls: int) -> float:
         """Return how long some calls of a candidate may take."""

@@ -224,7 +224,14 @@ class CudaStopwatch:
             # Either the device has changed its pace, or the candidate slows the reference: it is
             # halted now, so the reference tells.
             self._candidate.stop()
+            before = session.alone_ms
             session.settle()
+            if session.alone_ms > SLOWED_FACTOR * session.fresh_ms:
+                session.alone_ms = before
+                raise host_noisy(
+                    "the reference takes much longer than when its problem was opened: something "
+                    "else runs on the device, perhaps what the candidate has left there"
+                )
             kept = [b for b in blocks if not b.slowed(session.alone_ms, SLOWED_FACTOR)]
         return kept
 

@@ -12,7 +12,6 @@ import torch
 from evaluator.wire import encode_value
 from evaluator.worker.cuda.comparison import Deviation, finite_mean, measure, ties_of
 from evaluator.worker.cuda.driver import Driver
-from evaluator.worker.cuda.patience import patiently
 from evaluator.worker.cuda.sealed import piece_of
 from evaluator.worker.cuda.timed_sets import dense
 from evaluator.worker.opened import OpenedProblem
@@ -168,7 +167,7 @@ class CheckSets:
             torch.OutOfMemoryError: It does not fit beside what others have now.
         """
         try:
-            return patiently(self._driver, lambda: self._opened.in_float64(inputs))
+            return self._opened.in_float64(inputs)
         except torch.OutOfMemoryError:
             if self._driver.crowded:
                 raise

@@ -35,8 +35,9 @@ def patiently(driver: Driver, work: Callable[[], T]) -> T:
         try:
             return work()
         except torch.OutOfMemoryError:
-            driver.trim()
-            time.sleep(_PAUSE_S)
+            pass  # Its traceback holds what was there already: that goes first.
+        driver.trim()
+        time.sleep(_PAUSE_S)
     return work()
 
 

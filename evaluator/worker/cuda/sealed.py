@@ -30,6 +30,8 @@ __all__ = ["Release", "SealedLegs", "piece_of"]
 _OWN_PAGE = 0
 _PIECE_BYTES = 1 << 20
 _PIECES = 256
+_STRIDES = 4099
+"""Makes of one secret number a second one; a prime."""
 _COPIES = 8
 
 
@@ -174,7 +176,10 @@ def piece_of(tensor: torch.Tensor, at: float) -> torch.Tensor:
     whole = not tensor.is_floating_point() or not tensor.is_contiguous()
     if whole or tensor.numel() <= length * _PIECES:
         return tensor
-    stride = tensor.numel() // _PIECES
+    widest = tensor.numel() // _PIECES
+    # Rows are often a power of two long: at equal distances of `widest` all would lie in the same
+    # columns.
+    stride = widest - int(at * _STRIDES % 1.0 * widest / 64)
     first = int(at * (tensor.numel() - (_PIECES - 1) * stride - length))
     offset = tensor.storage_offset() + first
     return tensor.as_strided((_PIECES, length), (stride, 1), offset)

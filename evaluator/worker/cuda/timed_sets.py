@@ -16,6 +16,8 @@ from evaluator.worker.variants import vary
 
 __all__ = ["TimedSets", "dense"]
 
+_PARTS = 16
+
 
 class TimedSets:
     """A room of the reference's own, laid out as a candidate's, so that both meet equal memory.
@@ -75,6 +77,7 @@ class TimedSets:
         if self._outlying is None:
             # Tried with larger ones: then none of the many sets that follow overflows.
             self._outlying = opened.stays_finite(self._with_outliers(values, seed, twice=True))
+            del values
             return self._drawn(seed)
         return self._with_outliers(values, seed)
 
@@ -89,7 +92,7 @@ class TimedSets:
             new = values[at]
             if twice and varied and is_real(domain.kind) and isinstance(new, torch.Tensor):
                 assert isinstance(own, torch.Tensor)
-                values[at] = torch.where(new == own, new, 2 * new)
+                _double(new, own)
         return values
 
     def first(self, calls: int) -> Sequence[list[object]]:
@@ -119,3 +122,15 @@ class TimedSets:
 def dense(value: object) -> object:
     """Return a value, row-major where it is a tensor."""
     return value.contiguous() if isinstance(value, torch.Tensor) else value
+
+
+def _double(new: torch.Tensor, own: torch.Tensor) -> None:
+    """Double what differs, part by part: a problem may leave no room for more sets."""
+    if not new.ndim:
+        new.copy_(torch.where(new == own, new, 2 * new))
+        return
+    longest = max(range(new.ndim), key=lambda dimension: new.shape[dimension])
+    for number in range(_PARTS):
+        start, end = (new.shape[longest] * at // _PARTS for at in (number, number + 1))
+        part, like = (one.narrow(longest, start, end - start) for one in (new, own))
+        part.copy_(torch.where(part == like, part, 2 * part))
