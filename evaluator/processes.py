@@ -20,6 +20,7 @@ __all__ = [
     "MappingFacts",
     "descendants",
     "folder_bytes",
+    "is_halted",
     "kill_tree",
     "mapping_facts",
     "memory_bytes",
@@ -246,6 +247,15 @@ def _kill(pid: int) -> None:
         os.kill(pid, signal.SIGKILL)
     except ProcessLookupError:
         return
+
+
+def is_halted(pid: int) -> bool:
+    """Tell whether no thread of a process runs or waits for anything but being let go."""
+    for task in _entries(_PROC / str(pid) / "task"):
+        for line in _lines(task / "stat"):
+            if line.rpartition(")")[2].split()[0] not in "TtXZ":
+                return False
+    return True
 
 
 def _children(pid: int) -> Iterator[int]:

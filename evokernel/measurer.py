@@ -64,6 +64,7 @@ def measurer(
             stdout=subprocess.PIPE,
             env=environment,
             cwd=folder,
+            process_group=0,  # Ctrl-C is for whoever started it, who ends it.
         )
         alarm = threading.Timer(left_s or 0.0, _end, [process])
         if left_s is not None:

@@ -143,6 +143,7 @@ class _Measuring:
         self._end = None if effort.limit_s is None else time.monotonic() + effort.limit_s
         self._device: dict[str, Any] = {}
         self._has_failed = False
+        self._processes: list[subprocess.Popen[bytes]] = []
         self._compiles = False
         self._scale = problems[0].scale.value
         there = {} if known is None else {one.key: one for one in known.problems}
@@ -156,8 +157,12 @@ class _Measuring:
         jobs = max(1, min(self._effort.jobs, len(tasks)))
         with ThreadPoolExecutor(jobs, thread_name_prefix="baseline") as threads:
             workers = [threads.submit(self._work, queue, jobs) for _ in range(jobs)]
-            for worker in workers:
-                worker.result()
+            try:
+                for worker in workers:
+                    worker.result()
+            except BaseException:
+                self._give_up()
+                raise
         return self._baseline()
 
     def _work(self, queue: Iterator[_Task], jobs: int) -> None:
@@ -167,6 +172,8 @@ class _Measuring:
             return
         try:
             with measurer(self._kind, jobs, self._left_s(), compiles=self._compiles) as process:
+                with self._lock:
+                    self._processes.append(process)
                 while task is not None:
                     answers = self._measure(process, task, jobs)
                     if answers is None:
@@ -176,6 +183,13 @@ class _Measuring:
         except BaseException:
             self._has_failed = True
             raise
+
+    def _give_up(self) -> None:
+        """Measure nothing more, and end what is being measured: Ctrl-C, or an error."""
+        self._has_failed = True
+        with self._lock:
+            for process in self._processes:
+                process.terminate()
 
     def _next(self, queue: Iterator[_Task]) -> _Task | None:
         with self._lock:

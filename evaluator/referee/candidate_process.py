@@ -10,7 +10,7 @@ from time import perf_counter
 from typing import Any
 
 from archives.evaluation import Status
-from evaluator.processes import descendants, folder_bytes, mapping_facts
+from evaluator.processes import descendants, folder_bytes, is_halted, mapping_facts
 from evaluator.referee.arrays import Array, Shaped
 from evaluator.referee.deadlines import Deadlines
 from evaluator.referee.failure import CandidateFailed, failure_of_exit, failure_of_reply
@@ -20,7 +20,7 @@ from evaluator.referee.shared_memory import SharedMemory
 from evaluator.referee.spawner import Spawner, Worker, WorkerPlan
 from evaluator.referee.watchdog import MAX_FOLDER_BYTES
 from evaluator.wire import ChannelClosed, FrameError, ValueSpec
-from problems.errors import WorkerTimeout
+from problems.errors import WorkerDied, WorkerTimeout
 
 __all__ = [
     "EXIT_PATIENCE_S",
@@ -29,6 +29,7 @@ __all__ = [
     "Outputs",
     "forged",
     "over_memory",
+    "overlapping",
     "overlaps",
 ]
 
@@ -37,6 +38,9 @@ IDLE_WINDOWS_S = (0.01, 0.07)
 IDLE_CPU_SHARE = 0.25
 """A process with nothing to do uses no CPU time; OpenMP's threads wait passively."""
 EXIT_PATIENCE_S = 1.0
+HALTING_S = 0.5
+"""A halted process stands within a fraction of a millisecond, on a busy host within some."""
+_LOOK_AGAIN_S = 0.0001
 
 
 class Outputs:
@@ -159,15 +163,21 @@ class CandidateProcess:
 
         Returns:
             A place for each output; None where the claim is malformed.
+
+        Raises:
+            CandidateFailed: An output repeats elements in memory.
         """
         try:
             addresses = self._addresses[call]  # type: ignore[index]
             strides = self._strides[call]  # type: ignore[index]
+            pairs = zip(expected, strides, strict=True)
+            if any(overlaps(like.shape, stride) for like, stride in pairs):
+                raise overlapping()
             return [
                 Place.of(address, stride, like)
                 for address, stride, like in zip(addresses, strides, expected, strict=True)
             ]
-        except (TypeError, IndexError, KeyError, ValueError):
+        except (TypeError, IndexError, KeyError, ValueError, FrameError):
             return None
 
     def snapshot(self, places: Sequence[Place], parts: Sequence[slice]) -> list[Array] | None:
@@ -251,9 +261,25 @@ class CandidateProcess:
             CandidateFailed: It has left a process running.
         """
         self._worker.stop()
-        if not self._worker.ended and len(descendants(self._worker.pid)) > 1:
+        if self._worker.ended:
+            return
+        self._require_halted()
+        if len(descendants(self._worker.pid)) > 1:
             log = "the candidate left a process running: end every process before returning."
             raise CandidateFailed(Status.TIMING_MISMATCH, "background_process", log)
+
+    def _require_halted(self) -> None:
+        """Wait until each of its threads stands.
+
+        The signal is for one thread, which halts the others when it takes it. Where that one waits
+        for another in a way that no signal ends, the others would go on.
+        """
+        until = time.monotonic() + HALTING_S
+        while not is_halted(self._worker.pid):
+            if time.monotonic() > until:
+                log = "a thread of the candidate cannot be halted: finish all work in forward."
+                raise CandidateFailed(Status.TIMING_MISMATCH, "background_thread", log)
+            time.sleep(_LOOK_AGAIN_S)
 
     def resume(self) -> None:
         """Let it go on."""
@@ -277,6 +303,8 @@ class CandidateProcess:
             raise CandidateFailed(Status.TIMEOUT, f"timeout_in_{op}", log) from error
         except ChannelClosed as error:
             code = self._worker.end(patience_s=EXIT_PATIENCE_S)
+            if self._worker.lost:
+                raise WorkerDied(f"the zygote and its workers ended in step {op!r}") from error
             if self._worker.over_memory:
                 raise over_memory() from error
             if self._worker.over_disk:
@@ -293,6 +321,12 @@ class CandidateProcess:
 def forged(log: str) -> CandidateFailed:
     """Return the failure of a process whose messages do not follow the protocol."""
     return CandidateFailed(Status.CRASHED, "forged_message", log)
+
+
+def overlapping() -> CandidateFailed:
+    """Return the failure of a candidate whose output has two elements in one place."""
+    log = "an output repeats elements in memory: return a dense tensor."
+    return CandidateFailed(Status.WRONG_SHAPE, "overlapping_output", log)
 
 
 def over_memory() -> CandidateFailed:

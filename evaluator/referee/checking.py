@@ -8,7 +8,7 @@ from typing import Protocol, TypeVar
 
 from archives.evaluation import Status
 from evaluator.referee.arrays import Shaped
-from evaluator.referee.candidate_process import CandidateProcess, Outputs
+from evaluator.referee.candidate_process import CandidateProcess, Outputs, overlapping
 from evaluator.referee.correctness import Turn, compare, mismatch_of_spec
 from evaluator.referee.draws import CheckSet
 from evaluator.referee.failure import CandidateFailed
@@ -152,13 +152,13 @@ def check(
 
 
 def mismatch_of_form(
-    outputs: Sequence[Shaped], overlapping: Sequence[bool], *, is_tuple: bool, wanted: Wanted
+    outputs: Sequence[Shaped], repeats: Sequence[bool], *, is_tuple: bool, wanted: Wanted
 ) -> CandidateFailed | None:
     """Compare everything about outputs but their values.
 
     Args:
         outputs: What was returned.
-        overlapping: Whether each of them puts two elements in one place.
+        repeats: Whether each of them puts two elements in one place.
         is_tuple: Whether it was a tuple.
         wanted: What the reference returns.
     """
@@ -168,9 +168,8 @@ def mismatch_of_form(
     found = mismatch_of_spec(outputs, wanted.outputs)
     if found is not None:
         return CandidateFailed(found.status, found.reason, found.log)
-    if any(overlapping):
-        log = "an output repeats elements in memory: return a dense tensor."
-        return CandidateFailed(Status.WRONG_SHAPE, "overlapping_output", log)
+    if any(repeats):
+        return overlapping()
     return None
 
 

@@ -244,12 +244,21 @@ class _Tally:
 
 
 def _squares(values: Floats) -> float:
-    """Sum of squares; not by BLAS, whose threads would disturb what is being timed."""
-    return float(np.einsum("i,i->", values, values))
+    """Sum of squares; not by BLAS, whose threads would disturb what is being timed.
+
+    In float32 where that suffices: what is too large is summed up again in float64. An infinite
+    scale would permit any error.
+    """
+    with np.errstate(over="ignore"):
+        found = float(np.einsum("i,i->", values, values))
+    if math.isfinite(found) or values.dtype == np.float64:
+        return found
+    wide = values.astype(np.float64)
+    return float(np.einsum("i,i->", wide, wide))
 
 
 def _over(value: float, scale: float) -> float:
-    if scale > 0:
+    if 0 < scale < math.inf:
         return value / scale
     return 0.0 if value == 0 else math.inf
 

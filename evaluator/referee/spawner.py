@@ -75,6 +75,8 @@ class Worker:
         self._scratch = scratch
         self._exit: int | None = None
         self.ended = False
+        self.lost = False
+        """Whether the zygote ended, and all its workers with it: no fault of this one."""
         self.pid = int(reply["pid"])
         self.isolation = str(reply.get("isolation", ""))
 
@@ -259,6 +261,7 @@ class Spawner:
                     reply = self._channel.request(message, timeout_s=self._deadlines.spawn_s)
                     code = reply.get("exit")
                 except EvaluatorError:
+                    worker.lost = True
                     self._drop_zygote()
         self.watchdog.forget(worker.pid)
         return code if isinstance(code, int) else None
@@ -326,6 +329,8 @@ class Spawner:
         return channel
 
     def _drop_zygote(self) -> None:
+        for worker in self._workers.values():
+            worker.lost = True
         if self._channel is not None:
             self._channel.close()
             self._channel = None

@@ -1,12 +1,11 @@
 """A system call filter for workers, by plain prctl; x86-64 only.
 
 Covered: every socket, but on a GPU those of its driver, which can connect to nothing, and all of a
-process that meets no other's (the sanitizer's); shared
-memory and message queues that outlive or escape the process
-(System V, POSIX queues, memfd, io_uring); looking into or steering other processes; mounts and
-namespaces; the kernel's own settings, clocks included; leaving the CPUs that were assigned; timers
-that interrupt whoever has the CPU while their process is halted, but on a GPU, whose driver may
-want them.
+process that meets no other's (the sanitizer's); shared memory and message queues that outlive or
+escape the process (System V, POSIX queues, memfd, io_uring); looking into or steering other
+processes; mounts and namespaces; the kernel's own settings, clocks included; leaving the CPUs that
+were assigned; threads that keep their process from being halted; timers that interrupt whoever has
+the CPU while their process is halted, but on a GPU, whose driver may want them.
 Not covered: what the permitted calls can do (Landlock and the namespaces bound that).
 """
 
@@ -108,6 +107,9 @@ _SOCKET, _CONNECT = 41, 42
 _SCHED_SETAFFINITY = 203
 _CLONE = 56
 _CLONE3 = 435
+_CLONE_VFORK, _CLONE_THREAD = 0x4000, 0x10000
+"""Together: a thread for which its parent waits in a way that no signal ends, so that the process
+cannot be halted."""
 _NAMESPACE_FLAGS = 0x7E020080
 """CLONE_NEWTIME, NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID and NEWNET."""
 
@@ -181,9 +183,12 @@ def _instructions(
     if pin_affinity:
         program += [(_JUMP_EQUAL, 0, 1, _SCHED_SETAFFINITY), (_RETURN, 0, 0, _ERROR)]
     program += [
-        (_JUMP_EQUAL, 0, 3, _CLONE),
+        (_JUMP_EQUAL, 0, 6, _CLONE),
         (_LOAD, 0, 0, _OFFSET_FIRST_ARGUMENT),
         (_JUMP_ANY_BIT, 0, 1, _NAMESPACE_FLAGS),
+        refuse,
+        (_JUMP_ANY_BIT, 0, 2, _CLONE_VFORK),
+        (_JUMP_ANY_BIT, 0, 1, _CLONE_THREAD),
         refuse,
         (_RETURN, 0, 0, _ALLOW),
     ]

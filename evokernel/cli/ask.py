@@ -20,7 +20,7 @@ from evokernel.cli.reading import (
     print_json,
 )
 from evokernel.cli.show import describe_evaluation
-from problems.errors import ConfigError
+from problems.errors import ConfigError, EvaluatorError, ProblemError
 
 if TYPE_CHECKING:
     from archives.evaluation import Evaluation
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from problems.problem import Problem
 
 __all__ = ["ask"]
+
+_NO_VERDICT = 3
 
 
 def ask(
@@ -95,15 +97,24 @@ def ask(
         problem = subject.search.problem
     if not found.exchanges:
         raise ConfigError(f"nothing would be sent: {found.proposal.reason}: {found.proposal.note}")
-    evaluation = None
+    # A reply is paid for: it is printed whatever becomes of measuring it.
+    if not as_json:
+        _print(found, is_sent=send)
+    evaluation, complaint = None, ""
     if found.proposal.source is not None:
         from evokernel.verdict import judge_once
 
-        evaluation = asyncio.run(judge_once(problem, found.proposal.source, device=kind))
+        try:
+            evaluation = asyncio.run(judge_once(problem, found.proposal.source, device=kind))
+        except (EvaluatorError, ProblemError) as error:
+            complaint = str(error)
     if as_json:
         print_json(_json(found, evaluation))
-    else:
-        _print(found, evaluation, is_sent=send)
+    elif evaluation is not None:
+        _print_evaluation(evaluation)
+    if complaint:
+        typer.echo(f"evokernel: no verdict: {complaint}", err=True)
+        raise typer.Exit(_NO_VERDICT)
 
 
 @contextmanager
@@ -163,7 +174,7 @@ async def _inquire(
         return await inquire(subject, operator, config, models)
 
 
-def _print(found: Inquiry, evaluation: Evaluation | None, *, is_sent: bool) -> None:
+def _print(found: Inquiry, *, is_sent: bool) -> None:
     """Messages as they are, so that they can be piped on; what surrounds them goes to stderr."""
     shown = 0
     for number, exchange in enumerate(found.exchanges):
@@ -183,10 +194,12 @@ def _print(found: Inquiry, evaluation: Evaluation | None, *, is_sent: bool) -> N
         return
     typer.echo(f"----- program ({proposal.note})", err=True)
     typer.echo(proposal.source)
-    if evaluation is not None:
-        typer.echo("----- evaluation", err=True)
-        for line in describe_evaluation(evaluation):
-            typer.echo(line)
+
+
+def _print_evaluation(evaluation: Evaluation) -> None:
+    typer.echo("----- evaluation", err=True)
+    for line in describe_evaluation(evaluation):
+        typer.echo(line)
 
 
 def _print_answer(exchange: Exchange, number: int) -> None:

@@ -16,6 +16,7 @@ from evaluator.referee.correctness import (
     Mismatch,
     bound_of,
     compare,
+    deviation,
     mismatch_of_spec,
     null_passes,
 )
@@ -123,6 +124,16 @@ def test_integers_must_be_equal() -> None:
     found = compare(Array.of(off), expected, Bound(rms=0, peak=0))[1]
     assert found is not None
     assert "999" in found.log
+
+
+def test_what_is_too_large_for_float32_squares_does_not_permit_any_error() -> None:
+    expected = np.full(1000, 3.0, dtype=np.float32)
+    expected[0] = 1e25
+    got = expected.copy()
+    got[1] = -1e17
+    found = deviation(Array.of(got), Array.of(expected), Array.of(expected))
+    assert found.scale == pytest.approx(1e25 / np.sqrt(1000))
+    assert found.peak == pytest.approx(1e17 / found.scale)
 
 
 def test_half_precisions_are_widened_exactly() -> None:

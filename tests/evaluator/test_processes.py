@@ -9,6 +9,7 @@ from pathlib import Path
 from evaluator.processes import (
     descendants,
     folder_bytes,
+    is_halted,
     kill_tree,
     mapping_facts,
     memory_bytes,
@@ -48,8 +49,27 @@ def test_a_tree_is_found_weighed_and_killed(tmp_path: Path) -> None:
             time.sleep(0.01)
 
 
+def test_a_process_is_halted_once_all_its_threads_stand() -> None:
+    program = "import threading, time; threading.Thread(target=time.sleep, args=(60,)).start()"
+    with subprocess.Popen([sys.executable, "-c", program]) as process:
+        try:
+            assert not is_halted(process.pid)
+            process.send_signal(signal.SIGSTOP)
+            deadline = time.monotonic() + 10
+            while not is_halted(process.pid):
+                assert time.monotonic() < deadline
+                time.sleep(0.001)
+            process.send_signal(signal.SIGCONT)
+            while is_halted(process.pid):
+                assert time.monotonic() < deadline
+                time.sleep(0.001)
+        finally:
+            process.kill()
+
+
 def test_what_is_gone_counts_nothing() -> None:
     gone = 2**22 - 1
+    assert is_halted(gone)
     assert descendants(gone) == [gone]
     assert memory_bytes(gone) == tree_memory_bytes(gone) == 0
     assert thread_cpu_s(gone) == {}

@@ -186,6 +186,18 @@ def test_batch_norm_along_columns_updates_its_buffers(
     hold(case, COLUMN_TILES, load_program, assert_close, FUSED=False)
 
 
+def test_an_outlier_at_the_start_of_a_row_costs_no_accuracy(load_program: Load) -> None:
+    case = problem("self.n(x0)", [(2, 8, 64, 64)], "self.n = nn.GroupNorm(2, 8)")
+    source = SHIFTED_SWEEP.write(case, trace(case.source))
+    assert source is not None
+    x = torch.rand(2, 8, 64, 64, generator=torch.Generator().manual_seed(1))
+    x[:, ::4, 0, 0] = -800.0
+    exact = load_program(case.source).Model().double()(x.double())
+    ours = load_program(source).ModelNew()(x)
+    error = (ours - exact).square().mean().sqrt() / exact.square().mean().sqrt()
+    assert error < 8 * torch.finfo(torch.float32).eps
+
+
 @pytest.mark.parametrize("sketch", SKETCHES, ids=lambda sketch: sketch.name)
 def test_every_structural_option(sketch: Sketch, load_program: Load, assert_close: Check) -> None:
     forward = "self.n(x0)" if sketch is SHIFTED_SWEEP else "torch.softmax(x0, 1)"

@@ -26,7 +26,7 @@ from evaluator.referee.deadlines import Deadlines
 from evaluator.referee.failure import CandidateFailed, failure_of_exit, failure_of_reply
 from evaluator.referee.spawner import Spawner, Worker, WorkerPlan
 from evaluator.wire import ITEM_BYTES, ChannelClosed, FrameError, ValueSpec
-from problems.errors import EvaluatorError, EvoKernelError, WorkerTimeout
+from problems.errors import EvaluatorError, EvoKernelError, WorkerDied, WorkerTimeout
 
 __all__ = ["CHECK_ROOM", "TIMED_ROOM", "CudaCandidate", "CudaOutputs", "Leg", "unreadable"]
 
@@ -323,6 +323,8 @@ class CudaCandidate:
             raise CandidateFailed(Status.TIMEOUT, f"timeout_in_{op}", log) from error
         except ChannelClosed as error:
             code = self._worker.end(patience_s=EXIT_PATIENCE_S)
+            if self._worker.lost:
+                raise WorkerDied(f"the zygote and its workers ended in step {op!r}") from error
             if self._worker.over_memory:
                 raise over_memory() from error
             if self._worker.over_disk:

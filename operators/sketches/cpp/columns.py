@@ -129,7 +129,7 @@ class Columns:
         ]
 
     def _address(self, number: int, load: Load, picked: str) -> str:
-        start = offset(dict(load.strides), self._indexed())
+        start = offset(dict(load.strides), self._indexed(), load.offset)
         if self.schedule.terms[number].axes & set(self.inner.axes):
             start += " + begin + l"
         if picked:

@@ -93,9 +93,9 @@ def _is_wrapped(text: str) -> bool:
     return False
 
 
-def offset(strides: Mapping[int, int], loops: Sequence[tuple[Loop, str]]) -> str:
-    """Return the text of an offset: the sum of index * stride over loops that matter."""
-    parts = []
+def offset(strides: Mapping[int, int], loops: Sequence[tuple[Loop, str]], first: int = 0) -> str:
+    """Return the text of an offset: `first` and the sum of index * stride over loops."""
+    parts = [str(first)] if first else []
     for loop, index in loops:
         step = strides.get(loop.axes[-1], 0)
         if step:

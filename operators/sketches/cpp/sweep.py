@@ -143,7 +143,7 @@ class Sweep:
     def _address(self, number: int, load: Load, picked: str) -> str:
         if self.schedule.terms[number].axes & set(self.inner.axes) and not picked:
             return f"{self.signature.names[load.value]}{number}_[i + l]"
-        start = offset(dict(load.strides), self._outer())
+        start = offset(dict(load.strides), self._outer(), load.offset)
         if picked:
             start = f"{start} + {picked} * {load.pick_stride}"
         return f"in_{self.signature.names[load.value]}[{start}]"
@@ -181,7 +181,7 @@ class Sweep:
         for number in wanted:
             load = schedule.terms[number].payload
             if isinstance(load, Load) and schedule.terms[number].axes & inner:
-                start = offset(dict(load.strides), self._outer())
+                start = offset(dict(load.strides), self._outer(), load.offset)
                 name = self.signature.names[load.value]
                 pointer = f"const {C_TYPES[load.dtype]} *__restrict {name}{number}_"
                 lines.append(f"{pointer} = in_{name} + {start} + begin;")

@@ -29,7 +29,10 @@ def _write_shifted(problem: Problem, graph: OperatorGraph) -> str | None:
     if len(plain.terms.terms) == len(shifted.terms.terms):
         return None
     return write_sweep(
-        problem, graph, schedule, "Mean and variance in one sweep, relative to the first element."
+        problem,
+        graph,
+        schedule,
+        "Mean and variance in one sweep, relative to the middle one of three elements.",
     )
 
 
@@ -72,4 +75,5 @@ KEPT_SWEEP = Sketch(name="sweep-kept-terms", device="cpu", write=_write_kept)
 """The same, but what the last pass sums (a softmax's exponentials) is computed once only."""
 
 SHIFTED_SWEEP = Sketch(name="sweep-shifted-variance", device="cpu", write=_write_shifted)
-"""The same with mean and variance in one sweep, from sums of x - x[0] and of its square."""
+"""The same with mean and variance in one sweep, from sums of x - m and of its square, m being
+the middle one of three elements of the row."""

@@ -28,7 +28,7 @@ class Builder:
         graph: The graph.
         sizes: Sizes of the axes, outermost first.
         largest: Dimensions of the first of the largest shapes.
-        shifted: Variances by one pass over x - x[0], not by two passes.
+        shifted: Variances by one pass over x - m, m an element of the row, not by two passes.
         halves: Tensors in float16 and bfloat16 are taken too, as if they were in float32.
         terms: All terms.
         values: Where each value lies, by name.

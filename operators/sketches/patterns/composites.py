@@ -62,12 +62,23 @@ def _moments(b: Builder, x: Placed, dims: Sequence[int]) -> tuple[Placed, Placed
         removed = {axis for dim in dims for axis in x.dims[dim]}
         strides = tuple((axis, step) for axis, step in load.strides if axis not in removed)
         kept = tuple(() if dim in dims else axes for dim, axes in enumerate(x.dims))
-        first = Placed(term=b.terms.load(replace(load, strides=strides)), dims=kept)
-        shifted = b.call("subtract", x, first)
+        last = {axis: b.sizes[axis] - 1 for axis in removed}
+        one, two, three = (
+            Placed(term=b.terms.load(replace(load, strides=strides, offset=place)), dims=kept)
+            for part in (0, 1, 2)
+            for place in [sum(s * (last[a] * part // 2) for a, s in load.strides if a in removed)]
+        )
+        # Were it a single element, an outlier there would cost the sums their accuracy.
+        shift = b.call(
+            "larger",
+            b.call("lesser", one, three),
+            b.call("lesser", b.call("larger", one, three), two),
+        )
+        shifted = b.call("subtract", x, shift)
         offset = b.mean(shifted, dims)
         square = b.mean(b.call("product", shifted, shifted), dims)
         spread = b.call("subtract", square, b.call("product", offset, offset))
-        return b.call("add", first, offset), b.call("at_least", spread, 0.0)
+        return b.call("add", shift, offset), b.call("at_least", spread, 0.0)
     mean = b.mean(x, dims)
     centred = b.call("subtract", x, mean)
     return mean, b.mean(b.call("product", centred, centred), dims)

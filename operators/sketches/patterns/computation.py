@@ -63,7 +63,7 @@ def lower(
 
     Args:
         graph: The graph.
-        shifted: Variances by one pass over x - x[0], not by two passes.
+        shifted: Variances by one pass over x - m, m an element of the row, not by two passes.
         halves: Also take tensors in float16 and bfloat16; between them, values are in float32.
 
     Returns:

@@ -64,6 +64,7 @@ class Load:
         value: Name of the graph's input, parameter or buffer.
         dtype: Its dtype, such as "float32".
         strides: Strides in elements by axis; axes not named have stride 0.
+        offset: Elements before the first one.
         picked: Term that is added to the offset, times `pick_stride` (an index), or None.
         pick_stride: Stride of the index in elements.
         pick_size: Exclusive bound of the index; outside of it the value is NaN.
@@ -72,6 +73,7 @@ class Load:
     value: str
     dtype: str
     strides: tuple[tuple[int, int], ...]
+    offset: int = 0
     picked: int | None = None
     pick_stride: int = 0
     pick_size: int = 0

@@ -73,6 +73,8 @@ class Emitter:
         pointer = f"{self.names[load.value]}_ptr"
         inside, full = place.inside, place.full
         offset = place.offset
+        if load.offset:
+            offset = f"{load.offset}" if offset == "0" else f"{offset} + {load.offset}"
         if load.picked is not None:
             index = self.known[load.picked]
             step = "" if load.pick_stride == 1 else f" * {load.pick_stride}"

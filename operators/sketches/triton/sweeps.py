@@ -239,4 +239,4 @@ TRITON_SWEEP_ONLINE = Sketch(
 TRITON_SWEEP_SHIFTED = Sketch(
     name="triton-sweep-shifted", device="cuda", write=partial(_write_swept, Variant.SHIFTED)
 )
-"""Mean and variance in one sweep, from sums of x - x[0] and of its square."""
+"""Mean and variance in one sweep, from sums of x - m and of its square."""

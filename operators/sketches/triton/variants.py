@@ -24,7 +24,7 @@ class Variant(StrEnum):
     ONLINE = "online"
     """A peak and a sum of exponentials in one pass."""
     SHIFTED = "shifted"
-    """Mean and variance in one pass, relative to the first element."""
+    """Mean and variance in one pass, relative to the middle one of three elements."""
 
 
 def rows_of(problem: Problem, graph: OperatorGraph, variant: Variant) -> Rows | None:
