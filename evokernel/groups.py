@@ -122,7 +122,8 @@ class EvaluationConfig(_Group):
     """How candidates are judged."""
 
     actors: int = Field(default=1, ge=1, le=256)
-    """Referees; those of one host take turns at its timed cores."""
+    """Referees of a CPU; those of one host take turns at its timed cores. On GPUs there is one for
+    each, and every GPU is used."""
     ray_address: str | None = None
     """Address of a Ray cluster that runs already; None: Ray is started on this machine."""
     verify: bool = True
