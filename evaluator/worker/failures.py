@@ -64,10 +64,19 @@ def describe(error: Exception, *, file: str, status: Status, reason: str) -> Fai
     return Failure(status, reason, "\n".join(lines))
 
 
+_NO_MEMORY = (
+    "DefaultCPUAllocator",
+    "CUDA out of memory",
+    "CUDA error: out of memory",
+    "CUBLAS_STATUS_ALLOC_FAILED",
+    "Triton Error [CUDA]: out of memory",
+)
+"""What torch, cuBLAS and Triton say where there is no memory; the context is not lost then."""
+
+
 def _is_memory(error: Exception) -> bool:
     return isinstance(error, MemoryError) or (
-        isinstance(error, RuntimeError)
-        and any(words in str(error) for words in ("DefaultCPUAllocator", "CUDA out of memory"))
+        isinstance(error, RuntimeError) and any(words in str(error) for words in _NO_MEMORY)
     )
 
 

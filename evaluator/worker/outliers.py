@@ -29,7 +29,7 @@ def settle_outliers(opened: OpenedProblem, reservoirs: Sequence[Reservoir], seed
         seed: Of the set that is tried.
     """
     for reservoir in reservoirs:
-        reservoir.set_outliers(2.0)
+        reservoir.set_outliers(2.0, always=True)
     generator = torch.Generator(opened.device).manual_seed(seed)
     # Not into what was drawn: a problem may keep that.
     drawn = [

@@ -31,7 +31,8 @@ _STRIP_ELEMENTS = 1 << 16
 """Factors of a strip: it stays in the cache while a set is mixed."""
 _OUTLYING = 4096
 """One in so many factors is an outlier, negative where the domain permits: who looks at some
-elements alone to learn that all are positive, or small, is wrong when it is timed, too."""
+elements alone to learn that all are positive, or small, is wrong when it is timed, too. Half of all
+sets have none: where few outliers make up the scale of an output, all else could be off."""
 
 
 class Reservoir:
@@ -47,18 +48,21 @@ class Reservoir:
         self._domain = domain
         tensors = [draw for draw in draws if isinstance(draw, torch.Tensor)]
         self._pool = torch.stack([t.contiguous() for t in tensors]) if tensors else None
-        self._strip: torch.Tensor | None = None
+        self._strips: tuple[torch.Tensor, ...] = ()
         self._outlier = 1.0
+        self._always = False
 
-    def set_outliers(self, times: float) -> None:
+    def set_outliers(self, times: float, *, always: bool = False) -> None:
         """Scale the outliers.
 
         Args:
             times: How many times as large as those of the check; 0: as large as all elements.
+            always: Whether every set has them, not every other one.
         """
         dtype = torch.float32 if self._pool is None else self._pool.dtype
         self._outlier = times * scale_up(dtype) if times else 1.0
-        self._strip = None
+        self._always = always
+        self._strips = ()
 
     def mix(self, target: object, generator: torch.Generator) -> object:
         """Make a value never seen before.
@@ -107,14 +111,21 @@ class Reservoir:
         _times(sources[: len(target) - head], factors, target[head:])
 
     def _factors(self, dtype: torch.dtype, generator: torch.Generator) -> torch.Tensor:
-        """Return the strip, twice in a row, drawn when it is first needed."""
-        if self._strip is None:
-            strip = _scales(_STRIP_ELEMENTS, generator)
+        """Return the strip with outliers or the one without, twice in a row.
+
+        They are drawn when they are first needed.
+        """
+        if not self._strips:
+            plain = _scales(_STRIP_ELEMENTS, generator)
+            outlying = plain.clone()
             if (sign := _SIGNS.get(self._domain.kind)) is not None:
                 count = (_STRIP_ELEMENTS // _OUTLYING,)
-                strip[_choices(_STRIP_ELEMENTS, count, generator)] *= sign * self._outlier
-            self._strip = torch.cat([strip, strip]).to(dtype)
-        return self._strip
+                outlying[_choices(_STRIP_ELEMENTS, count, generator)] *= sign * self._outlier
+            self._strips = tuple(torch.cat([one, one]).to(dtype) for one in (plain, outlying))
+        return self._strips[self._has_outliers(generator)]
+
+    def _has_outliers(self, generator: torch.Generator) -> bool:
+        return self._always or bool(_choice(2, generator))
 
     def _mix_rows(self, target: torch.Tensor, generator: torch.Generator) -> None:
         """Take rows of the pool at random, multiply by the strip, and let each sum to 1 again."""
@@ -155,7 +166,7 @@ class Reservoir:
         assert self._pool is not None
         choice = _choice(len(self._pool), generator)
         scale = _scales(target.shape[-1], generator).to(target.dtype)
-        if self._outlier != 1.0:
+        if self._outlier != 1.0 and self._has_outliers(generator):
             scale[_choice(len(scale), generator)] *= -self._outlier
         torch.mul(self._pool[choice], scale.unsqueeze(-1) * scale, out=target)
 

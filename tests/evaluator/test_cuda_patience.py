@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
+from archives.evaluation import Status
 from evaluator.worker.cuda import patience
+from evaluator.worker.failures import describe
 
 
 class Driver:
@@ -42,3 +44,26 @@ def test_what_never_fits_fails() -> None:
 
     with pytest.raises(torch.OutOfMemoryError):
         patience.patiently(Driver(), work)  # type: ignore[arg-type] # trims only
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "CUDA out of memory. Tried to allocate 2.00 GiB.",
+        "CUDA error: out of memory",
+        "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",
+        "Triton Error [CUDA]: out of memory",
+    ],
+)
+def test_whoever_says_that_there_is_no_memory_is_understood(text: str) -> None:
+    failure = describe(
+        RuntimeError(text), file="x.py", status=Status.RUNTIME_ERROR, reason="forward_raised"
+    )
+    assert (failure.status, failure.reason) == (Status.OUT_OF_MEMORY, "allocation_failed")
+    lost = describe(
+        RuntimeError("CUDA error: an illegal memory access was encountered"),
+        file="x.py",
+        status=Status.RUNTIME_ERROR,
+        reason="forward_raised",
+    )
+    assert lost.reason == "cuda_error"
