@@ -181,12 +181,9 @@ def record(
 
 def fail(connection: Connection, slot: Slot, reason: str) -> None:
     """See `Store.fail`."""
-    number = _outstanding(connection, slot).id
-    connection.execute(
-        update(ATTEMPT)
-        .where(ATTEMPT.c.id == number)
-        .values(state=AttemptState.FAILED.value, reason=storable(reason))
-    )
+    failed = {"state": AttemptState.FAILED.value, "reason": storable(reason)}
+    its_own = ATTEMPT.c.id == _outstanding(connection, slot).id
+    connection.execute(update(ATTEMPT).where(its_own).values(failed))
 
 
 def record_verification(
@@ -195,8 +192,8 @@ def record_verification(
     """See `Store.record_verification`."""
     problem_id = problem_number(connection, problem_key)
     number, _ = _candidate(connection, problem_id, candidate_id, None)
-    reached = generation_reached(connection, problem_key)
-    _add_evaluation(connection, (problem_id, number, None), VERIFY, evaluation, reached)
+    finished = {AFTER: generation_reached(connection, problem_key)}
+    _add_evaluation(connection, (problem_id, number, None), VERIFY, evaluation, **finished)
 
 
 def withdraw(connection: Connection, problem_key: str, candidate_id: str, reason: str) -> None:
@@ -317,14 +314,10 @@ def _add_evaluation(
     about: tuple[int, int, int | None],
     purpose: str,
     evaluation: Evaluation,
-    reached: int | None = None,
+    **beside: int | None,
 ) -> None:
-    """Add a verdict about (problem's number, candidate's number, attempt's number or None).
-
-    Of a verification the generation goes with it that the problem had reached.
-    """
+    """Add a verdict about (problem's number, candidate's number, attempt's number or None)."""
     problem_id, candidate_number, attempt_number = about
-    after = {} if reached is None else {AFTER: reached}
     row = {
         "problem_id": problem_id,
         "candidate_id": candidate_number,
@@ -333,7 +326,7 @@ def _add_evaluation(
         "status": evaluation.status.value,
         "reason": evaluation.reason,
         "speedup": evaluation.speedup,
-        "data_json": to_text({**encode_evaluation(evaluation), **after}),
+        "data_json": to_text({**encode_evaluation(evaluation), **beside}),
     }
     _ADD_EVALUATION.add(connection, row)
 

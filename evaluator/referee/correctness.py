@@ -246,15 +246,12 @@ class _Tally:
 def _squares(values: Floats) -> float:
     """Sum of squares; not by BLAS, whose threads would disturb what is being timed.
 
-    In float32 where that suffices: what is too large is summed up again in float64. An infinite
-    scale would permit any error.
+    In float32 where that suffices: an infinite scale would permit any error.
     """
     with np.errstate(over="ignore"):
         found = float(np.einsum("i,i->", values, values))
-    if math.isfinite(found) or values.dtype == np.float64:
-        return found
-    wide = values.astype(np.float64)
-    return float(np.einsum("i,i->", wide, wide))
+    is_lost = not math.isfinite(found) and values.dtype != np.float64
+    return _squares(values.astype(np.float64)) if is_lost else found
 
 
 def _over(value: float, scale: float) -> float:

@@ -338,8 +338,7 @@ class CudaCandidate:
         if not reply["ok"]:
             failure = failure_of_reply(reply, status)
             if failure.reason == "cuda_error":
-                # After such an error a context computes nothing any more.
-                self._worker.end()
+                self._worker.end()  # After it a context computes nothing any more.
             raise failure
 
 

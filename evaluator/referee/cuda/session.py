@@ -132,7 +132,7 @@ class CudaSession:
         """Draw fresh check sets side by side; the hidden weights stay published."""
         first = len(CHECK_PLAN) if verification else 0
         found: list[tuple[list[Deviation], list[float]]] = []
-        with self.weights_lock, self._closed_where_it_fails():
+        with self.weights_lock, _ended_where_it_fails(self.reference):
             self.publish_weights(hidden=False)
             for number, planned in enumerate(CHECK_PLAN, start=first):
                 if planned.hidden_weights:
@@ -152,22 +152,6 @@ class CudaSession:
             )
             for at, planned in enumerate(CHECK_PLAN)
         )
-
-    @contextmanager
-    def _closed_where_it_fails(self) -> Iterator[None]:
-        """End the reference where a drawing fails.
-
-        A set is missing then, and the weights that are published may not be those with which the
-        expected outputs of other sets were computed.
-
-        Raises:
-            WorkerDied: It failed; whoever is judged here is judged anew, in another session.
-        """
-        try:
-            yield
-        except EvaluatorError as error:
-            self.reference.worker.end()
-            raise WorkerDied(f"the check sets could not be drawn: {error}") from error
 
     def draw_in_turn(self, at: int) -> CudaCheckSet:
         """Draw one check set of the plan anew, in place of the last one."""
@@ -342,3 +326,20 @@ def _passing(found: dict[str, Deviation], bound: Bound) -> str | None:
         if judge(deviation, bound) is None:
             return "constant" if name.startswith("constant") else name
     return None
+
+
+@contextmanager
+def _ended_where_it_fails(reference: CudaReference) -> Iterator[None]:
+    """End the reference where a drawing fails.
+
+    A set is missing then, and the weights that are published may not be those with which the
+    expected outputs of other sets were computed.
+
+    Raises:
+        WorkerDied: It failed; whoever is judged here is judged anew, in another session.
+    """
+    try:
+        yield
+    except EvaluatorError as error:
+        reference.worker.end()
+        raise WorkerDied(f"the check sets could not be drawn: {error}") from error
