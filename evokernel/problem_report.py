@@ -65,7 +65,7 @@ class ProblemReport:
         problem: The problem.
         status: "verified", "unverified", "reference" (nothing beats it), "none" (no candidate
             is correct), "skipped" or "degenerate".
-        reason: Why it was skipped or is degenerate; else "".
+        reason: Why it was skipped, given up before its end, or is degenerate; else "".
         best: The best of its archive, or None.
         num_cells: Occupied cells of its archive, over all islands.
         baseline: What torch reached on it in each setting; empty: no baseline is known.

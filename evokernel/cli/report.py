@@ -70,7 +70,8 @@ def print_report(report: Report, out: Console) -> None:
     out.print(_problems(report.problems))
     for line in report.problems:
         if line.reason:
-            text = f"{line.problem.label} {line.status}: {line.reason}"
+            status = line.status if line.best is None else "given up before its end"
+            text = f"{line.problem.label} {status}: {line.reason}"
             out.print(text, markup=False, highlight=False, soft_wrap=True)
     if report.operators:
         out.print(_operators(report))

@@ -57,9 +57,10 @@ def conduct(
         raise EvaluatorError(f"{error}; nothing recorded is lost, {hint}") from error
     for label, reason in ending.skipped:
         typer.echo(f"evokernel: skipped {label}: {reason}", err=True)
-    if len(ending.skipped) == count:
+    report = read_report(store)
+    if report.count("skipped") == count:
         raise ProblemError("no problem of this run could be searched, the reasons are above")
-    print_report(read_report(store), console())
+    print_report(report, console())
     if ending.state is RunState.STOPPED:
         hint += "" if replayed is not None else _new_limit(store, plan)
         typer.echo(f"evokernel: stopped because {ending.reason}; {hint}", err=True)
