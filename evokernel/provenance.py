@@ -11,7 +11,7 @@ from archives.store import Store
 from evaluator.evaluator import Capacity
 from problems.errors import ConfigError
 
-__all__ = ["settle_device"]
+__all__ = ["of_another_referee", "settle_device"]
 
 _SOFTWARE = ("torch", "triton", "cuda", "driver")
 """Versions on which the time of a kernel on a GPU depends."""
@@ -61,9 +61,14 @@ def _difference(run: RunRecord, capacity: Capacity) -> str:
         return f"it was measured on {then} of another machine, this one is {now}"
     if then.threads != now.threads:
         return f"it was measured with {then.threads} threads, here are {now.threads}"
-    if run.referee_version != capacity.referee_version:
-        return (
-            f"it was measured by referee {run.referee_version or 'unknown'}, this one is "
-            f"{capacity.referee_version or 'unknown'}"
-        )
-    return ""
+    return of_another_referee(run, capacity)
+
+
+def of_another_referee(run: RunRecord, capacity: Capacity) -> str:
+    """Name the run's version of the referee and the one here; "" where they are the same."""
+    if run.referee_version == capacity.referee_version:
+        return ""
+    return (
+        f"it was measured by referee {run.referee_version or 'unknown'}, this one is "
+        f"{capacity.referee_version or 'unknown'}"
+    )

@@ -20,6 +20,7 @@ from archives.store import Store
 from evaluator.evaluator import Capacity, EvaluationRequest, Evaluator, Purpose
 from evaluator.sanitizing import MEMCHECK, Sanitized
 from evokernel.matching import Matching, kept_baseline
+from evokernel.provenance import of_another_referee
 from evokernel.sanitizing import Sanitizer
 from problems.errors import ConfigError, EvaluatorError, ProblemError
 from problems.problem import Problem
@@ -97,7 +98,7 @@ async def recheck(
     """
     try:
         capacity = await evaluator.start()
-        _require_device(store, capacity)
+        _require_comparable(store, capacity)
         if sanitizer is not None:
             await sanitizer.require_works()
         work = _Recheck(
@@ -241,21 +242,18 @@ def _outcome(before: Evaluation | None, after: Evaluation | None) -> Outcome:
     return Outcome.FASTER if after.interval.low > before.interval.high else Outcome.CONFIRMED
 
 
-def _require_device(store: Store, capacity: Capacity) -> None:
+def _require_comparable(store: Store, capacity: Capacity) -> None:
     """Require the run's referee, on a device like the run's: the same one, or one of its name."""
     run, here = store.run(), capacity.device
-    if run.referee_version not in (None, capacity.referee_version):
-        raise ConfigError(
-            f"the run {store.folder} was judged by referee {run.referee_version}, this is "
-            f"{capacity.referee_version}: verify it with the version of EvoKernel that made it, or "
-            "start anew with --from, since numbers of two never mix"
-        )
     then = run.device
-    if then is not None and (then.kind, then.name, then.threads) != (
-        here.kind,
-        here.name,
-        here.threads,
-    ):
+    if then is None:
+        return
+    if difference := of_another_referee(run, capacity):
+        raise ConfigError(
+            f"the run {store.folder} cannot be verified here, {difference}: take the version of "
+            "EvoKernel that made it, or start anew with --from, since numbers of two never mix"
+        )
+    if (then.kind, then.name, then.threads) != (here.kind, here.name, here.threads):
         raise ConfigError(
             f"the run {store.folder} was measured on {then}, here is {here}: verify it on a "
             "device of that name, since numbers of two never mix"

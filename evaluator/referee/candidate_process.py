@@ -170,13 +170,10 @@ class CandidateProcess:
         try:
             addresses = self._addresses[call]  # type: ignore[index]
             strides = self._strides[call]  # type: ignore[index]
-            pairs = zip(expected, strides, strict=True)
-            if any(overlaps(like.shape, stride) for like, stride in pairs):
+            claims = list(zip(addresses, strides, expected, strict=True))
+            if any(overlaps(like.shape, stride) for _, stride, like in claims):
                 raise overlapping()
-            return [
-                Place.of(address, stride, like)
-                for address, stride, like in zip(addresses, strides, expected, strict=True)
-            ]
+            return [Place.of(*claim) for claim in claims]
         except (TypeError, IndexError, KeyError, ValueError, FrameError):
             return None
 

@@ -128,8 +128,7 @@ def dense(value: object) -> object:
 def _double(new: torch.Tensor, own: torch.Tensor) -> None:
     """Double what differs, part by part: a problem may leave no room for more sets."""
     if not new.ndim:
-        new.copy_(torch.where(new == own, new, 2 * new))
-        return
+        new, own = new.view(1), own.view(1)
     longest = max(range(new.ndim), key=lambda dimension: new.shape[dimension])
     for number in range(_PARTS):
         start, end = (new.shape[longest] * at // _PARTS for at in (number, number + 1))
