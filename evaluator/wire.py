@@ -44,8 +44,9 @@ Reference worker
             tuple (true: the model returns a tuple), domains (as used, with "inferred")
     draw    base, seed, variant        -> fills a set from get_inputs() and a hidden variation, one
             of `VARIANTS`; applied (false: the domains permit no such variation, own was drawn)
-    stock   seed, sets                 -> prepares a reservoir of own-distribution values
-    mix     bases, seed                -> fills sets with contents never seen before, fast
+    stock   seed, sets                 -> prepares a reservoir of own-distribution values: variants
+            (those of `TIMED_VARIANTS` that the problem permits)
+    mix     bases, variants (of each), seed -> fills sets with contents never seen before, fast
     weights seed (null: as constructed) -> sets and publishes parameters and buffers in `state`
     expect  base, at                   -> float64 outputs at offset `at` of `expected`: outputs;
             float64 (false: the model cannot run in float64, its own precision was written)
@@ -99,8 +100,9 @@ CUDA reference worker (role "cuda_reference")
     show    room, number               -> copies a check set to the first place: numbers
     shown   room, number               -> unchanged
     compare number, outputs (exported) -> deviations | null (they cannot be read), log
-    stock   seed, sets                 -> as the reference worker's
-    mix     calls, seed, room | null   -> fills timed sets, and copies of them: numbers of each
+    stock   seed, sets (0: sets are drawn, not mixed) -> as the reference worker's
+    mix     variants (of each call), seed, room | null -> fills timed sets, and copies of them:
+            numbers of each
     mixed   room, calls                -> unchanged
     look_up calls                      -> reads a byte of each page of a leg's memory
     leg     calls                      -> times_ms of each call, calls: the outputs of each
@@ -156,6 +158,7 @@ __all__ = [
     "CROWDED",
     "ITEM_BYTES",
     "MAX_FRAME_BYTES",
+    "TIMED_VARIANTS",
     "VARIANTS",
     "Channel",
     "ChannelClosed",
@@ -170,6 +173,8 @@ MAX_FRAME_BYTES = 1 << 20
 CROWDED = "crowded"
 """Reason of a reply: others have the device's memory at the moment."""
 VARIANTS = ("own", "scaled_up", "scaled_down", "negated", "around_zero", "spiked")
+TIMED_VARIANTS = ("own", "spiked", "scaled_up", "negated", "around_zero")
+"""What timed contents may be of; numbers scaled down lie among their own, and may be slow ones."""
 
 _HEADER = struct.Struct(">I")
 _MAX_DESCRIPTORS = 16

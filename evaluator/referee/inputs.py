@@ -11,7 +11,8 @@ A problem whose sets would take too much memory has room for one check set. It i
 time from a new seed, for every set that a candidate meets, and one candidate is judged at a time.
 
 A *timed set* is met once: `mix` fills it with contents never seen before for each leg, at an
-offset that changes by multiples of 64 bytes.
+offset that changes by multiples of 64 bytes, and of a distribution chosen at random among those of
+the check that the problem permits.
 """
 
 from __future__ import annotations
@@ -27,8 +28,10 @@ from evaluator.wire import ALIGNMENT_BYTES, ITEM_BYTES, ValueSpec, layout
 __all__ = [
     "CHECK_PLAN",
     "RENEWAL",
+    "Hand",
     "MemoryPlan",
     "PlannedSet",
+    "TimedDeck",
     "output_bytes",
     "secret_seed",
 ]
@@ -71,6 +74,58 @@ outliers, so that nobody can tell by a sample which short cut a set permits."""
 def secret_seed() -> int:
     """Return a seed that nobody can guess, from 0 to 2^63 - 1."""
     return secrets.randbits(63)
+
+
+_COMMON = ("own", "spiked")
+"""Twice as many timed sets are of these as of each other distribution."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hand:
+    """What the sets of a timed leg are.
+
+    Attributes:
+        variants: The distribution of each call's.
+        call: The call that is to be compared.
+    """
+
+    variants: tuple[str, ...] = ()
+    call: int = 0
+
+
+class TimedDeck:
+    """Deals distributions for the sets of timed legs, so that nobody can foresee them.
+
+    One call of a leg is compared. Which one is chosen when its leg is mixed, and its distribution
+    is the next of a shuffled deck of all that the problem permits: of seven legs in a row that are
+    compared, each distribution is met, so a search meets all of them. Other calls are of any, with
+    the same shares, so nothing tells which call it is.
+    """
+
+    def __init__(self, permitted: Sequence[str], rng: np.random.Generator) -> None:
+        """Shuffle.
+
+        Args:
+            permitted: Those of the wire's `TIMED_VARIANTS` that the problem permits.
+            rng: Source of the order.
+        """
+        self._cards = [one for one in permitted for _ in range(1 + (one in _COMMON))]
+        self._rng = rng
+        self._due: list[str] = []
+
+    def deal(self, count: int) -> Hand:
+        """Choose for a leg of so many calls."""
+        if not self._due:
+            self._due = [str(card) for card in self._rng.permutation(self._cards)]
+        chosen = [str(card) for card in self._rng.choice(self._cards, size=count)]
+        call = int(self._rng.integers(count))
+        chosen[call] = self._due[-1]
+        return Hand(variants=tuple(chosen), call=call)
+
+    def compared(self) -> None:
+        """Note that the last hand's call is compared: the next one gets the next card."""
+        if self._due:
+            self._due.pop()
 
 
 def output_bytes(outputs: Sequence[ValueSpec], *, exact: bool = False) -> int:

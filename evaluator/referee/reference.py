@@ -56,14 +56,14 @@ class ReferenceWorker:
         """Fill a set; False where the inputs' domains permit no such variant."""
         return bool(self.ask("draw", base=base, seed=seed, variant=variant).get("applied", True))
 
-    def stock(self, seed: int, sets: int) -> None:
-        """Prepare what `mix` draws from."""
-        self.ask("stock", seed=seed, sets=sets)
+    def stock(self, seed: int, sets: int) -> tuple[str, ...]:
+        """Prepare what `mix` draws from; return the `TIMED_VARIANTS` that the problem permits."""
+        return tuple(self.ask("stock", seed=seed, sets=sets)["variants"])
 
-    def begin_mix(self, bases: Sequence[int], seed: int) -> None:
+    def begin_mix(self, bases: Sequence[int], variants: Sequence[str], seed: int) -> None:
         """Start to fill sets with contents that nobody has seen; `finish_mix` waits for them."""
         self.worker.resume()
-        self._post("mix", bases=list(bases), seed=seed)
+        self._post("mix", bases=list(bases), variants=list(variants), seed=seed)
 
     def finish_mix(self) -> None:
         """Wait until the sets are filled."""

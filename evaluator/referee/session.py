@@ -16,7 +16,7 @@ from evaluator.referee.device import CoreSets
 from evaluator.referee.draws import CheckSet, Draws, row_major
 from evaluator.referee.footprint import needed_bytes, plan_of, require_fit, stock_sets
 from evaluator.referee.indices import Indices, Pointer, pointers
-from evaluator.referee.inputs import MemoryPlan, secret_seed
+from evaluator.referee.inputs import Hand, MemoryPlan, TimedDeck, secret_seed
 from evaluator.referee.reference import ReferenceWorker
 from evaluator.referee.sessions import closing_on_error
 from evaluator.referee.shared_memory import SharedMemory
@@ -100,6 +100,8 @@ class Session:
         # kernel).
         self._mixer = worker((self.inputs,))
         self._mixing: list[int] = []
+        self._deck = TimedDeck(("own",), self._rng)
+        self._mixing_hand = self._leg_hand = Hand()
         self.constant_weights: tuple[str, ...] = ()
         self.alone_ms = self._empty_ms = self._empty_until = 0.0
         self._leg_bases: list[int] = []
@@ -132,7 +134,8 @@ class Session:
         """
         self.reference.worker.stop()
         self._mixing = self.memory.timed_bases(count, self._rng, self._leg_bases)
-        self._mixer.begin_mix(self._mixing, secret_seed())
+        self._mixing_hand = self._deck.deal(count)
+        self._mixer.begin_mix(self._mixing, self._mixing_hand.variants, secret_seed())
 
     def mixed_bases(self, count: int) -> list[int]:
         """Return the bases of that many sets with fresh contents, begun before or now."""
@@ -142,12 +145,17 @@ class Session:
             self.begin_mix(count)
         bases, self._mixing = self._mixing, []
         self._mixer.finish_mix()
-        self._leg_bases = bases
+        self._leg_bases, self._leg_hand = bases, self._mixing_hand
         return bases
 
     def choose(self, count: int) -> int:
         """Choose a number from 0 to count - 1, so that nobody can foresee it."""
         return int(self._rng.integers(count))
+
+    def compared_call(self) -> int:
+        """Return the call of the last leg that is to be compared, so that nobody can foresee it."""
+        self._deck.compared()
+        return self._leg_hand.call
 
     def max_calls(self) -> int:
         """Calls that one leg may have: two legs' sets fit in the pool."""
@@ -200,9 +208,10 @@ class Session:
         """Whether its reference, or what mixes its inputs, has ended."""
         return self.reference.worker.ended or self._mixer.worker.ended
 
-    def timed_bounds(self) -> tuple[Bound, ...]:
-        """Return the errors permitted against `timed_outputs`, for each output."""
-        return timed_bounds(self._draws.bounds, [spec.numel for spec in self.opened.outputs])
+    def timed_bounds(self, call: int) -> tuple[Bound, ...]:
+        """Return the errors permitted against `timed_outputs` of that call, for each output."""
+        bounds = self._draws.bounds[self._leg_hand.variants[call]]
+        return timed_bounds(bounds, [spec.numel for spec in self.opened.outputs])
 
     @property
     def weights_lock(self) -> threading.Lock:
@@ -234,7 +243,8 @@ class Session:
         self.memory = MemoryPlan.of(self.opened.inputs, self.opened.outputs, room_bytes)
         self._size_memory()
         self._mixer.open(self.construction_seed, self.opened.domains)
-        self._mixer.stock(secret_seed(), stock_sets(self.memory))
+        permitted = self._mixer.stock(secret_seed(), stock_sets(self.memory))
+        self._deck = TimedDeck(permitted, self._rng)
         self.mixed_bases(1)
         self._draws = Draws(
             self.reference,

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from statistics import median
 from typing import Protocol
 
-from evaluator.referee.timing import Block, Ratio, estimate
+from evaluator.referee.timing import LEAST_MS, Block, Ratio, estimate
 
 __all__ = ["LEAST_CLAIM", "SHORT_LEG_MS", "held_to_single_calls", "num_pairs", "slower_alone"]
 
@@ -87,6 +87,10 @@ def slower_alone(
     Returns:
         1, or a larger number where long legs say less than they may.
     """
+    # A leg that took no longer than an empty one was not seen, or its reply came too early.
+    pairs = [pair for pair in pairs if min(pair) > LEAST_MS]
+    if len(pairs) < _LEAST_PAIRS:
+        return max(1.0, ratio.speedup)
     share = min(max(_RELATIVE, slack_ms / ratio.latency_ms), _MOST_RELATIVE)
     reference_ms = median(reference for reference, _ in pairs)
     cold_ms = max(0.0, reference_ms - ratio.reference_ms)

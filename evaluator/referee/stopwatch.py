@@ -32,12 +32,18 @@ from evaluator.referee.keepsake import Keepsake
 from evaluator.referee.parts import choose_part, part_of
 from evaluator.referee.session import Session
 from evaluator.referee.single_calls import held_to_single_calls
-from evaluator.referee.timing import Block, Ratio, calls_per_leg, estimate, slope_agrees, slope_ms
+from evaluator.referee.timing import (
+    LEAST_MS,
+    Block,
+    Ratio,
+    calls_per_leg,
+    estimate,
+    slope_agrees,
+    slope_ms,
+)
 
 __all__ = ["Stopwatch"]
 
-LEAST_MS = 1e-5
-"""A call faster than 10 ns is no call: keeps logarithms finite where nothing was done."""
 MIN_BLOCKS = 3
 SLOWED_FACTOR = 1.25
 """A reference leg that much slower than the reference alone says nothing about a candidate."""
@@ -65,7 +71,6 @@ class Stopwatch:
         """
         self._session = session
         self._candidate = candidate
-        self._bounds = session.timed_bounds()
         candidate.stop()
         self._empty_ms = session.empty_ms()
         self._ship_delays_ms: list[float] = []
@@ -149,14 +154,14 @@ class Stopwatch:
         else:
             candidate = self._candidate_leg(index, bases)
             reference = self._reference_leg(bases)
-        call = self._session.choose(calls)
+        call = self._session.compared_call()
         expected = self._session.timed_outputs(call)
         parts = [choose_part(output, self._session.choose) for output in expected]
         seen = self._seen(call, expected, parts)
         # The next sets are filled on the timed core while this one compares.
         self._session.begin_mix(calls)
         wanted = [part_of(*pair) for pair in zip(expected, parts, strict=True)]
-        if seen is None or self._mismatch(seen, wanted) is not None:
+        if seen is None or self._mismatch(seen, wanted, call) is not None:
             self._check_whole(call, calls, expected, was_read=seen is not None)
         return self._per_call(reference, calls), self._per_call(candidate, calls)
 
@@ -180,7 +185,7 @@ class Stopwatch:
     ) -> None:
         """Let the candidate show a call of its last leg whose memory did not satisfy."""
         outputs = self._shipped(call)
-        mismatch = self._mismatch(outputs.arrays, expected)
+        mismatch = self._mismatch(outputs.arrays, expected, call)
         if mismatch is None:
             if was_read:
                 log = "an output was not there yet when the clock stopped: compute in forward."
@@ -188,7 +193,7 @@ class Stopwatch:
             return
         if call != calls - 1:
             last = self._session.timed_outputs(calls - 1)
-            if self._mismatch(outputs.arrays, last) is None:
+            if self._mismatch(outputs.arrays, last, calls - 1) is None:
                 log = "an output was overwritten by a later call: return a new tensor each time."
                 raise CandidateFailed(Status.WRONG_VALUE, "output_reused", log)
         reason = mismatch.reason if mismatch.status is not Status.WRONG_VALUE else ""
@@ -203,11 +208,14 @@ class Stopwatch:
         self._ship_delays_ms.append(candidate_ms - 1000 * (perf_counter() - start))
         return outputs
 
-    def _mismatch(self, outputs: Sequence[Array], expected: Sequence[Array]) -> Mismatch | None:
+    def _mismatch(
+        self, outputs: Sequence[Array], expected: Sequence[Array], call: int
+    ) -> Mismatch | None:
         found = mismatch_of_spec(outputs, expected)
         if found is not None:
             return found
-        for got, want, bound in zip(outputs, expected, self._bounds, strict=True):
+        bounds = self._session.timed_bounds(call)
+        for got, want, bound in zip(outputs, expected, bounds, strict=True):
             found = judge(deviation(got, want, want), bound)
             if found is not None:
                 return found

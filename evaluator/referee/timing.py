@@ -19,6 +19,7 @@ from statistics import median
 from archives.evaluation import Interval
 
 __all__ = [
+    "LEAST_MS",
     "LEAST_NOISE_FLOOR",
     "MAX_LEG_MS",
     "MIN_LEG_MS",
@@ -40,6 +41,8 @@ MAX_LEG_MS = 50.0
 MIN_TRIMMED_BLOCKS = 4
 MIN_CALLS = 2
 """With one call a leg, a kept output buffer would never be seen overwritten."""
+LEAST_MS = 1e-5
+"""A call faster than 10 ns is no call: keeps logarithms finite where nothing was done."""
 LEAST_NOISE_FLOOR = 0.015
 """No false claim in 60 A/A runs at this floor; every interval that missed 1 missed by less."""
 SLOPE_BAND = (0.33, 3.0)

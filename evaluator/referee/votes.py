@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from evaluator.referee.arrays import Array
 from evaluator.referee.correctness import Bound, Expected, bound_of, null_passes
@@ -39,21 +39,19 @@ def bounds_by_variant(
     return bounds
 
 
-def timed_bounds(bounds: Mapping[str, Sequence[Bound]], sizes: Sequence[int]) -> tuple[Bound, ...]:
+def timed_bounds(bounds: Sequence[Bound], sizes: Sequence[int]) -> tuple[Bound, ...]:
     """Return the errors permitted of timed outputs against the own-precision reference.
 
-    Timed contents are the own distribution with outliers like those of "spiked".
-
     Args:
-        bounds: Of each distribution, for each output.
+        bounds: Of the distribution that their inputs are of, for each output.
         sizes: Elements of each output.
     """
     return tuple(
         Bound(
-            rms=(TIMED_SLACK if size < MANY_ELEMENTS else MANY_SLACK) * max(own.rms, spiked.rms),
-            peak=TIMED_SLACK * max(own.peak, spiked.peak),
+            rms=(TIMED_SLACK if size < MANY_ELEMENTS else MANY_SLACK) * bound.rms,
+            peak=TIMED_SLACK * bound.peak,
         )
-        for own, spiked, size in zip(bounds["own"], bounds["spiked"], sizes, strict=True)
+        for bound, size in zip(bounds, sizes, strict=True)
     )
 
 

@@ -17,11 +17,11 @@ from evaluator.worker.opened import (
     open_problem,
     to_float64,
 )
-from evaluator.worker.outliers import settle_outliers
 from evaluator.worker.serve import Handler
 from evaluator.worker.state import publish_state
 from evaluator.worker.stock import Reservoir
 from evaluator.worker.tensors import Memory, read, write
+from evaluator.worker.timed_variants import permitted_variants
 from evaluator.worker.variants import vary
 
 __all__ = ["ReferenceWorker"]
@@ -81,16 +81,15 @@ class ReferenceWorker:
             Reservoir([draw[number] for draw in draws], domain)
             for number, domain in enumerate(opened.domains)
         ]
-        settle_outliers(opened, self._reservoirs, request["seed"])
-        return {}
+        return {"variants": permitted_variants(opened, self._reservoirs, request["seed"])}
 
     def _mix(self, request: dict[str, Any]) -> dict[str, Any]:
         opened = self._problem()
         generator = torch.Generator().manual_seed(request["seed"])
         buffer = self._memory["inputs"].buffer()
-        for base in request["bases"]:
+        for base, variant in zip(request["bases"], request["variants"], strict=True):
             for spec, reservoir in zip(opened.inputs, self._reservoirs, strict=True):
-                value = reservoir.mix(read(buffer, base, spec), generator)
+                value = reservoir.mix(read(buffer, base, spec), generator, variant)
                 if not isinstance(value, torch.Tensor):
                     write(buffer, base, spec, value)
         return {}

@@ -1,14 +1,17 @@
 """Fresh input contents at about the speed of a copy: what every timed call is given.
 
 Drawing 64 MB of random numbers takes 59 ms, copying them 4 ms. So a reservoir is drawn once, and
-each set is mixed from it, inside the domain: the reservoir from a random element on, times a strip
-of random factors, from a random factor on. Reservoir and strip hold millions of pairs of places,
-and no linear function of such a product follows from what was computed for another pair: pieces
-that are only scaled would let a candidate remember an answer for each piece, and scale that.
+each set is mixed from it, inside the domain: the reservoir from a random element on, times factors
+that nobody can foresee (`strips`). No linear function of such a product, and no sum of logarithms,
+follows from what was computed before: pieces that are only scaled would let a candidate remember an
+answer for each piece, and scale that.
+
+Sets are of the kinds that the check has, too: scaled up, negated, with random signs, with few
+outliers. What is right near the own distribution alone, or changed by whole rows of other numbers
+alone, must not pass because it is taken in timed calls alone.
 
 Covered: replay of remembered answers, scaled or not, of inputs that are real, positive,
-triangular or probabilities; short cuts that are right near the own distribution alone, and taken
-in timed calls alone, where outliers are permitted. Not covered: functions of masks, signs and
+triangular or probabilities; short cuts in timed calls. Not covered: functions of masks, signs and
 indices alone, whose pieces are chosen and (indices) shifted at random, but are not new.
 """
 
@@ -18,7 +21,9 @@ from collections.abc import Sequence
 
 import torch
 
-from evaluator.worker.variants import scale_up
+from evaluator.worker.domains import is_real
+from evaluator.worker.strips import MIDDLE_SCALE, NUM_PLACES, Strips
+from evaluator.worker.variants import number_factor, scale_up
 from problems.problem import Domain, DomainKind
 
 __all__ = ["Reservoir"]
@@ -27,12 +32,6 @@ _CHUNK_ELEMENTS = 4096
 _MIN_CHUNKS = 64
 _LEAST_SCALE, _SPREAD = 0.75, 0.5
 """Elements are scaled by 0.75 to 1.25: unpredictable, and close to the own distribution."""
-_STRIP_ELEMENTS = 1 << 16
-"""Factors of a strip: it stays in the cache while a set is mixed."""
-_OUTLYING = 4096
-"""One in so many factors is an outlier, negative where the domain permits: who looks at some
-elements alone to learn that all are positive, or small, is wrong when it is timed, too. Half of all
-sets have none: where few outliers make up the scale of an output, all else could be off."""
 
 
 class Reservoir:
@@ -48,95 +47,105 @@ class Reservoir:
         self._domain = domain
         tensors = [draw for draw in draws if isinstance(draw, torch.Tensor)]
         self._pool = torch.stack([t.contiguous() for t in tensors]) if tensors else None
-        self._strips: tuple[torch.Tensor, ...] = ()
-        self._outlier = 1.0
-        self._always = False
+        self._strips: Strips | None = None
+        if self._pool is not None and self._is_multiplied(self._pool):
+            self._pool.mul_(MIDDLE_SCALE)
 
-    def set_outliers(self, times: float, *, always: bool = False) -> None:
-        """Scale the outliers.
+    def varies(self, variant: str) -> bool:
+        """Tell whether a variant changes this input."""
+        if self._pool is None:
+            return _number_varies(self._numbers, variant)
+        if not (self._pool.is_floating_point() and is_real(self._domain.kind)):
+            return False
+        return variant in {"spiked", "scaled_up"} or (
+            self._domain.kind in _SIGNED
+            and (variant == "negated" or self._domain.kind is not DomainKind.SYMMETRIC)
+        )
 
-        Args:
-            times: How many times as large as those of the check; 0: as large as all elements.
-            always: Whether every set has them, not every other one.
-        """
-        dtype = torch.float32 if self._pool is None else self._pool.dtype
-        self._outlier = times * scale_up(dtype) if times else 1.0
-        self._always = always
-        self._strips = ()
+    def stays_own(self, variant: str) -> bool:
+        """Tell whether the check varies this input in a way that timed contents do not."""
+        return self._domain.kind is DomainKind.PROBABILITY and variant != "spiked"
 
-    def mix(self, target: object, generator: torch.Generator) -> object:
+    def mix(
+        self,
+        target: object,
+        generator: torch.Generator,
+        variant: str = "own",
+        *,
+        louder: bool = False,
+    ) -> object:
         """Make a value never seen before.
 
         Args:
             target: Row-major tensor that is filled; anything else for a plain number.
             generator: Source of the randomness, on the pool's device.
+            variant: One of the wire's `TIMED_VARIANTS`.
+            louder: Double what that scales up.
 
         Returns:
             The target, or the plain number.
         """
         if self._pool is None or not isinstance(target, torch.Tensor):
-            return self._mix_number(generator)
+            return self._mix_number(generator, variant, louder=louder)
         if target.numel() == 0:
             return target
         kind = self._domain.kind
         if kind is DomainKind.SYMMETRIC:
-            self._mix_symmetric(target, generator)
-        elif not target.is_floating_point() or kind in _WHOLE:
-            self._gather(target, generator)
+            self._mix_symmetric(target, generator, variant, louder=louder)
         elif kind is DomainKind.PROBABILITY and target.dim() > 0:
             self._mix_rows(target, generator)
-        elif kind in {DomainKind.UPPER_TRIANGULAR, DomainKind.LOWER_TRIANGULAR}:
-            # From the start of a draw on: triangles stay triangles.
-            start = _choice(len(self._pool), generator) * target.numel()
-            self._multiply(target.view(-1), start, generator)
+        elif self._is_multiplied(target):
+            self._multiply(target.view(-1), generator, variant, louder=louder)
         else:
-            start = _choice(self._pool.numel(), generator)
-            self._multiply(target.view(-1), start, generator)
+            self._gather(target, generator)
         return target
 
-    def _mix_number(self, generator: torch.Generator) -> object:
+    def _is_multiplied(self, value: torch.Tensor) -> bool:
+        """Whether values of the domain are a product of stock and factors."""
+        kind = self._domain.kind
+        return value.is_floating_point() and is_real(kind) and kind is not DomainKind.SYMMETRIC
+
+    def _mix_number(self, generator: torch.Generator, variant: str, *, louder: bool) -> object:
         choice = _choice(len(self._numbers), generator)
         value = self._numbers[choice]
-        return value * float(_scales(1, generator)) if isinstance(value, float) else value
+        if not isinstance(value, float):
+            return value
+        factor = number_factor(variant) * (1 + (louder and variant == "scaled_up"))
+        return value * float(_scales(1, generator)) * factor
 
-    def _multiply(self, target: torch.Tensor, start: int, generator: torch.Generator) -> None:
-        """Fill with the pool from an element on, round its end, times the strip: one pass."""
+    def _multiply(
+        self, target: torch.Tensor, generator: torch.Generator, variant: str, *, louder: bool
+    ) -> None:
+        """Fill with the pool from an element on, round its end, times factors."""
         assert self._pool is not None
-        strip = self._factors(target.dtype, generator)
-        first = _choice(_STRIP_ELEMENTS, generator)
-        factors = strip[first : first + _STRIP_ELEMENTS]
+        start, *places = _choices(_PLACES, (1 + 2 * NUM_PLACES,), generator).tolist()
+        if self._domain.kind in _TRIANGULAR:
+            # From the start of a draw on: triangles stay triangles.
+            start = start % len(self._pool) * target.numel()
         sources = self._pool.view(-1)
+        start %= sources.numel()
         head = min(len(target), len(sources) - start)
-        _times(sources[start : start + head], factors, target[:head])
-        _times(sources[: len(target) - head], factors, target[head:])
+        strips = self._strips_for(target, generator)
+        begin, end = sources[start : start + head], sources[: len(target) - head]
+        strips.multiply(begin, target[:head], variant, places[:NUM_PLACES], louder=louder)
+        strips.multiply(end, target[head:], variant, places[NUM_PLACES:], louder=louder)
 
-    def _factors(self, dtype: torch.dtype, generator: torch.Generator) -> torch.Tensor:
-        """Return the strip with outliers or the one without, twice in a row.
-
-        They are drawn when they are first needed.
-        """
-        if not self._strips:
-            plain = _scales(_STRIP_ELEMENTS, generator)
-            outlying = plain.clone()
-            if (sign := _SIGNS.get(self._domain.kind)) is not None:
-                count = (_STRIP_ELEMENTS // _OUTLYING,)
-                outlying[_choices(_STRIP_ELEMENTS, count, generator)] *= sign * self._outlier
-            self._strips = tuple(torch.cat([one, one]).to(dtype) for one in (plain, outlying))
-        return self._strips[self._has_outliers(generator)]
-
-    def _has_outliers(self, generator: torch.Generator) -> bool:
-        return self._always or bool(_choice(2, generator))
+    def _strips_for(self, target: torch.Tensor, generator: torch.Generator) -> Strips:
+        """Return the strips, which are drawn when they are first needed."""
+        if self._strips is None:
+            signed = self._domain.kind in _SIGNED
+            self._strips = Strips(target, target.numel(), generator, signed=signed)
+        return self._strips
 
     def _mix_rows(self, target: torch.Tensor, generator: torch.Generator) -> None:
-        """Take rows of the pool at random, multiply by the strip, and let each sum to 1 again."""
+        """Take rows of the pool at random, multiply by factors, and let each sum to 1 again."""
         assert self._pool is not None
         width = target.shape[-1]
         body, sources = target.view(-1, width), self._pool.view(-1, width)
         chosen = _choices(len(sources), (len(body),), generator)
-        torch.index_select(sources, 0, chosen, out=body)
-        strip = self._factors(target.dtype, generator)
-        first = _choice(_STRIP_ELEMENTS, generator)
-        _times(target.view(-1), strip[first : first + _STRIP_ELEMENTS], target.view(-1))
+        places = _choices(_PLACES, (NUM_PLACES,), generator).tolist()
+        rows = sources.index_select(0, chosen)
+        self._strips_for(target, generator).multiply(rows.view(-1), target.view(-1), "own", places)
         body.div_(body.sum(1, keepdim=True))
 
     def _gather(self, target: torch.Tensor, generator: torch.Generator) -> None:
@@ -161,35 +170,29 @@ class Reservoir:
             shifts = _choices(upper, (chunks, 1), generator)
             body.add_(shifts.to(body.dtype)).remainder_(upper)
 
-    def _mix_symmetric(self, target: torch.Tensor, generator: torch.Generator) -> None:
+    def _mix_symmetric(
+        self, target: torch.Tensor, generator: torch.Generator, variant: str, *, louder: bool
+    ) -> None:
         """Scale rows and columns of a random draw alike: it stays symmetric, bit for bit."""
         assert self._pool is not None
         choice = _choice(len(self._pool), generator)
         scale = _scales(target.shape[-1], generator).to(target.dtype)
-        if self._outlier != 1.0 and self._has_outliers(generator):
-            scale[_choice(len(scale), generator)] *= -self._outlier
+        loud = scale_up(target.dtype) * (1 + louder)
+        if variant == "spiked":
+            scale[_choice(len(scale), generator)] *= -loud
         torch.mul(self._pool[choice], scale.unsqueeze(-1) * scale, out=target)
+        if variant in {"scaled_up", "negated"}:
+            target.mul_(loud if variant == "scaled_up" else -1)
 
 
-def _times(sources: torch.Tensor, factors: torch.Tensor, out: torch.Tensor) -> None:
-    """Multiply one flat tensor by factors that are repeated along it, into another."""
-    width = len(factors)
-    rows = len(sources) // width
-    if rows:
-        body = slice(0, rows * width)
-        torch.mul(sources[body].view(rows, width), factors, out=out[body].view(rows, width))
-    rest = slice(rows * width, len(sources))
-    torch.mul(sources[rest], factors[: len(sources) - rows * width], out=out[rest])
+def _number_varies(numbers: Sequence[object], variant: str) -> bool:
+    return number_factor(variant) != 1.0 and any(isinstance(value, float) for value in numbers)
 
 
-_WHOLE = frozenset({DomainKind.INDEX, DomainKind.MASK, DomainKind.SIGN})
-_SIGNS = {
-    DomainKind.REAL: -1,
-    DomainKind.UPPER_TRIANGULAR: -1,
-    DomainKind.LOWER_TRIANGULAR: -1,
-    DomainKind.POSITIVE: 1,
-}
-"""Signs of outliers, where there are any."""
+_TRIANGULAR = frozenset({DomainKind.UPPER_TRIANGULAR, DomainKind.LOWER_TRIANGULAR})
+_SIGNED = frozenset({DomainKind.REAL, DomainKind.SCALAR, DomainKind.SYMMETRIC}) | _TRIANGULAR
+"""Domains whose values may be negative."""
+_PLACES = 1 << 62
 
 
 def _choice(count: int, generator: torch.Generator) -> int:

@@ -8,7 +8,7 @@ from evaluator.wire import VARIANTS
 from evaluator.worker.domains import is_real
 from problems.problem import Domain, DomainKind
 
-__all__ = ["scale_up", "vary"]
+__all__ = ["number_factor", "scale_up", "vary"]
 
 _SCALE_UP = {torch.float16: 2.0}
 _SCALE_UP_DEFAULT = 8.0
@@ -16,6 +16,11 @@ _SCALE_UP_DEFAULT = 8.0
 _SCALE_DOWN = 1.0 / 32
 _LEAST_POSITIVE = 1e-3
 _SHARPEN = {"scaled_up": 4.0, "scaled_down": 0.25}
+_NUMBER_FACTORS = {
+    "scaled_up": _SCALE_UP_DEFAULT,
+    "scaled_down": _SCALE_DOWN,
+    "negated": -1.0,
+}
 _SPIKED = 4096
 """One element in so many is an outlier: who looks at some elements alone misses it."""
 
@@ -70,12 +75,15 @@ def _vary_real(
     return _around_zero(value, kind, generator), True
 
 
+def number_factor(variant: str) -> float:
+    """Return by what a plain float is multiplied; whole numbers and flags often steer shapes."""
+    return _NUMBER_FACTORS.get(variant, 1.0)
+
+
 def _vary_number(value: object, variant: str) -> tuple[object, bool]:
-    """Scale a plain float; whole numbers and flags often steer shapes, so they stay."""
-    if not isinstance(value, float) or variant in {"around_zero", "spiked"}:
+    if not isinstance(value, float) or variant not in _NUMBER_FACTORS:
         return value, False
-    factor = {"scaled_up": _SCALE_UP_DEFAULT, "scaled_down": _SCALE_DOWN, "negated": -1.0}
-    return value * factor[variant], True
+    return value * number_factor(variant), True
 
 
 def _vary_index(

@@ -19,6 +19,7 @@ from tests.evaluator.referee_cases import FOLDER, LINEAR, SOFTMAX, problem_of
 pytestmark = pytest.mark.gpu
 
 LARGE_SOFTMAX = problem_of(SOFTMAX.source.replace("128, 2048", "8192, 2048"), name="Large softmax")
+HUGE_SOFTMAX = problem_of(SOFTMAX.source.replace("128, 2048", "131072, 2048"), name="Huge softmax")
 
 
 @pytest.fixture(scope="module")
@@ -86,8 +87,13 @@ def test_a_failure_is_named_and_the_next_verdict_is_right(
 
 
 def test_a_claim_that_is_possible_and_forged_is_seen(referee: Referee) -> None:
-    verdict = judged(referee, "forged_a_little", problem=LARGE_SOFTMAX)
+    verdict = judged(referee, "forged_by_half", problem=LARGE_SOFTMAX)
     assert (verdict.status, verdict.reason) == (Status.TIMING_MISMATCH, "events"), verdict
+
+
+def test_a_quarter_that_is_forged_gains_little_where_calls_are_long(referee: Referee) -> None:
+    verdict = judged(referee, "forged_by_a_quarter", problem=HUGE_SOFTMAX)
+    assert verdict.status is not Status.OK or (verdict.speedup or 9) < 1.15, verdict
 
 
 def test_what_a_timing_ran_under_is_recorded(referee: Referee) -> None:

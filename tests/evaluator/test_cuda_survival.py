@@ -109,13 +109,16 @@ def test_a_reference_s_process_that_is_killed_is_replaced(referee: Referee) -> N
 
 
 def test_an_actor_that_is_killed_is_replaced() -> None:
+    text = request_of("slow_host").candidate.source.replace("sleep(1.0)", "sleep(0.1)")
+    slow = EvaluationRequest(problem=SOFTMAX, candidate=Candidate.of(SOFTMAX.key, text))
+
     async def judged() -> list[Evaluation]:
         pool = Pool(device="cuda", num_actors=1, calibrate=False)
         await pool.start()
         try:
             await pool.evaluate(request_of("softmax"))
-            pending = asyncio.ensure_future(pool.evaluate(request_of("slow_host")))
-            await asyncio.sleep(2)
+            pending = asyncio.ensure_future(pool.evaluate(slow))
+            await asyncio.sleep(1)
             os.kill((await pool.actor_pids())[0], signal.SIGKILL)
             first = await pending
             requests = [request_of("softmax", number=number) for number in range(TWENTY)]

@@ -7,7 +7,7 @@ import os
 import numpy as np
 import pytest
 
-from evaluator.wire import VARIANTS
+from evaluator.wire import TIMED_VARIANTS, VARIANTS
 from tests.evaluator.worker_harness import OpenProblem, ProblemHarness, ZygoteHarness
 from tests.evaluator.worker_programs import BATCH_NORM, RELU, SOFTMAX, as_candidate
 
@@ -118,7 +118,7 @@ def test_variations_stay_inside_the_domain(problem: OpenProblem) -> None:
         assert opened.draw(0, variant)
         _assert_inside(opened, 0)
     opened.reference.demand("stock", seed=5, sets=4)
-    opened.reference.demand("mix", bases=[0, opened.set_bytes], seed=6)
+    opened.reference.demand("mix", bases=[0, opened.set_bytes], variants=["own", "spiked"], seed=6)
     _assert_inside(opened, 0)
     _assert_inside(opened, 1)
 
@@ -175,7 +175,8 @@ def test_mixed_contents_are_new_every_time_and_like_the_own(problem: OpenProblem
     opened.reference.demand("stock", seed=5, sets=4)
     seen = []
     for seed in range(4):
-        opened.reference.demand("mix", bases=[0, opened.set_bytes], seed=seed)
+        bases, variants = [0, opened.set_bytes], ["own", "around_zero"]
+        opened.reference.demand("mix", bases=bases, variants=variants, seed=seed)
         seen += [opened.input(0).copy(), opened.input(1).copy()]
     for number, one in enumerate(seen):
         assert 0.9 < one.std() < 1.1
@@ -183,28 +184,42 @@ def test_mixed_contents_are_new_every_time_and_like_the_own(problem: OpenProblem
             assert np.mean(one == other) < 0.01
 
 
-def test_mixed_contents_have_outliers_like_the_check(problem: OpenProblem) -> None:
+def test_mixed_contents_are_of_the_kinds_that_the_check_has(problem: OpenProblem) -> None:
     opened = problem(RELU.replace("torch.randn", "torch.rand"))
-    opened.reference.demand("stock", seed=5, sets=4)
-    counts = []
-    for seed in range(16):
-        opened.reference.demand("mix", bases=[0], seed=seed)
-        x = opened.input(0)
-        assert x.max() <= 1.25
-        outlying = x[x < 0]
-        counts.append(len(outlying))
-        assert len(outlying) < x.size / 1000
-        assert not len(outlying) or outlying.min() < -2
-    assert 3 <= sum(count == 0 for count in counts) <= 13, "every other set has none"
+    permitted = opened.reference.demand("stock", seed=5, sets=4)["variants"]
+    assert permitted == list(TIMED_VARIANTS)
+    for seed in range(4):
+        kinds = {}
+        for variant in permitted:
+            opened.reference.demand("mix", bases=[0], variants=[variant], seed=seed)
+            kinds[variant] = opened.input(0).copy()
+        assert 0 <= kinds["own"].min() < kinds["own"].max() <= 1.2
+        outlying = kinds["spiked"] < -1.2
+        assert 0 < outlying.sum() < outlying.size / 1000
+        assert kinds["spiked"][~outlying].max() <= 1.2
+        assert 4 < kinds["scaled_up"].max() <= 8 * 1.2
+        assert -1.2 <= kinds["negated"].min() < kinds["negated"].max() <= 0
+        assert abs(kinds["around_zero"].mean()) < 0.02
+        assert kinds["around_zero"].std() > 0.5
 
 
 def test_a_model_that_would_overflow_meets_no_outliers(problem: OpenProblem) -> None:
     overflowing = RELU.replace("torch.relu(x)", "torch.exp(-20 * x)").replace("randn", "rand")
     opened = problem(overflowing)
-    opened.reference.demand("stock", seed=5, sets=4)
-    for seed in range(8):
-        opened.reference.demand("mix", bases=[0], seed=seed)
-        assert opened.input(0).min() >= -1.25
+    permitted = opened.reference.demand("stock", seed=5, sets=4)["variants"]
+    assert permitted == ["own", "scaled_up", "negated", "around_zero"]
+
+
+def test_positive_contents_stay_positive(problem: OpenProblem) -> None:
+    source = RELU.replace("torch.relu(x)", "torch.log(x)").replace(
+        "randn(64, 1000)", "rand(64, 1000) + 0.1"
+    )
+    opened = problem(source)
+    permitted = opened.reference.demand("stock", seed=5, sets=4)["variants"]
+    assert permitted == ["own", "spiked", "scaled_up"]
+    for variant in permitted:
+        opened.reference.demand("mix", bases=[0], variants=[variant], seed=1)
+        assert opened.input(0).min() > 0
 
 
 def test_symmetric_contents_stay_symmetric(problem: OpenProblem) -> None:
@@ -214,8 +229,9 @@ def test_symmetric_contents_stay_symmetric(problem: OpenProblem) -> None:
     for variant in VARIANTS:
         opened.draw(0, variant)
         assert np.array_equal(opened.input(0), opened.input(0).T)
-    opened.reference.demand("mix", bases=[0], seed=3)
-    assert np.array_equal(opened.input(0), opened.input(0).T)
+    for variant in TIMED_VARIANTS:
+        opened.reference.demand("mix", bases=[0], variants=[variant], seed=3)
+        assert np.array_equal(opened.input(0), opened.input(0).T)
 
 
 @pytest.mark.parametrize(

@@ -53,6 +53,7 @@ def ratio(reference_ms: float, latency_ms: float) -> Ratio:
         ((0.2, 0.01), (0.2, 0.2), 20.0),
         ((0.06, 0.04), (0.06, 0.06), 1.5),
         ((2.0, 1.0), (1.5, 0.8), 1.0),
+        ((2.0, 1.0), (2.0, 1e-5), 2.0),
     ],
 )
 def test_what_a_call_alone_may_take(

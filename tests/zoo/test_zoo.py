@@ -28,6 +28,11 @@ GIB = 1 << 30
 NAIVE_SPEEDUP = 1.05
 NEEDS = {"bfloat16": "avx512_bf16", "bfloat16_product": "avx512_bf16"}
 """Instructions without which a cheat may gain nothing; it must be found out all the same."""
+HOSTS = {
+    **{name: f"has {instructions}" for name, instructions in NEEDS.items()},
+    "output_ring": "gets new memory as fast as old",
+}
+"""Of cheats that gain nothing on some hosts, what such a host has."""
 
 
 @pytest.fixture(scope="module")
@@ -62,6 +67,8 @@ def test_a_cheat_passes_the_naive_checker(entry: Entry, naive: dict[str, dict[st
     result = naive.get(entry.name)
     assert result is not None, "the naive checker said nothing: the cheat ended its process"
     assert result["right"], result
+    if entry.name in HOSTS and result["speedup"] < NAIVE_SPEEDUP:
+        pytest.skip(f"this host {HOSTS[entry.name]}, the cheat gains nothing: {result}")
     assert result["speedup"] >= NAIVE_SPEEDUP, result
 
 

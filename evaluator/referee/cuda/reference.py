@@ -161,14 +161,20 @@ class CudaReference:
         """Measure a candidate's outputs on a check set where they lie."""
         return _readable(self._ask("compare", number=number, outputs=list(outputs)))
 
-    def stock(self, seed: int, sets: int) -> None:
-        """Prepare what timed sets are mixed from."""
-        self._ask("stock", seed=seed, sets=sets)
+    def stock(self, seed: int, sets: int) -> tuple[str, ...]:
+        """Prepare what timed sets are mixed from; return the `TIMED_VARIANTS` that are permitted.
 
-    def mix(self, calls: int, seed: int, room: Room | None) -> list[Numbers]:
+        Args:
+            seed: Of the randomness.
+            sets: How many are drawn for it; 0: timed sets are drawn, not mixed.
+        """
+        return tuple(self._ask("stock", seed=seed, sets=sets)["variants"])
+
+    def mix(self, variants: Sequence[str], seed: int, room: Room | None) -> list[Numbers]:
         """Fill timed sets, and copies of them in a room; return the plain numbers of each."""
         number = None if room is None else room.number
-        numbers: list[Numbers] = self._ask("mix", calls=calls, seed=seed, room=number)["numbers"]
+        reply = self._ask("mix", variants=list(variants), seed=seed, room=number)
+        numbers: list[Numbers] = reply["numbers"]
         return numbers
 
     def mixed_unchanged(self, room: Room, calls: int) -> bool:

@@ -213,7 +213,7 @@ class SealedClock:
         """A candidate's leg on the inputs mixed last."""
         session, candidate, calls = self._session, self._candidate, len(numbers)
         limit_s = session.limit_s(calls)
-        call = session.choose(calls)
+        call = session.compared_call()
         ticket = session.reference.ticket()
         queued = candidate.queue(index, self._room_name, numbers, ticket, PATIENCE_S)
         looked_at = queued is not None and self._outputs.formed(queued[call])

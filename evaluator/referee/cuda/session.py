@@ -18,7 +18,7 @@ from evaluator.referee.cuda.reference import CudaReference, Numbers, Room
 from evaluator.referee.deadlines import Deadlines
 from evaluator.referee.footprint import largest_intermediate
 from evaluator.referee.indices import pointers
-from evaluator.referee.inputs import CHECK_PLAN, PlannedSet, secret_seed
+from evaluator.referee.inputs import CHECK_PLAN, Hand, PlannedSet, TimedDeck, secret_seed
 from evaluator.referee.reference import ReferenceWorker
 from evaluator.referee.session import constant_weights
 from evaluator.referee.sessions import closing_on_error
@@ -103,6 +103,8 @@ class CudaSession:
         self._deadlines = deadlines
         self._rng = np.random.default_rng(secret_seed())
         self._hidden_seed = secret_seed()
+        self._deck = TimedDeck(("own",), self._rng)
+        self._hand = Hand()
         worker = spawner.spawn(replace(plan, memory=(self.state, self.signals)))
         self.reference = CudaReference(ReferenceWorker(worker, problem, deadlines))
         with closing_on_error(self):
@@ -182,13 +184,20 @@ class CudaSession:
         self.bounds = _bounds(self.opened.outputs, [deviations for deviations, _ in found])
         return tuple(checks)
 
-    def timed_bounds(self) -> tuple[Bound, ...]:
-        """Return the errors permitted of timed outputs, against the own-precision reference."""
-        return timed_bounds(self.bounds, [spec.numel for spec in self.opened.outputs])
+    def timed_bounds(self, call: int) -> tuple[Bound, ...]:
+        """Return the errors permitted of a call on the sets mixed last, for each output."""
+        bounds = self.bounds[self._hand.variants[call]]
+        return timed_bounds(bounds, [spec.numel for spec in self.opened.outputs])
 
     def mix(self, calls: int, room: Room | None) -> list[Numbers]:
         """Fill timed sets with contents that nobody has seen, and copies of them in a room."""
-        return self.reference.mix(calls, secret_seed(), room)
+        self._hand = self._deck.deal(calls)
+        return self.reference.mix(self._hand.variants, secret_seed(), room)
+
+    def compared_call(self) -> int:
+        """Return the call on the sets mixed last that is to be compared: nobody can foresee it."""
+        self._deck.compared()
+        return self._hand.call
 
     def choose(self, count: int) -> int:
         """Choose a number from 0 to count - 1, so that nobody can foresee it."""
@@ -264,8 +273,8 @@ class CudaSession:
             ProblemError: It cannot be judged: what computes nothing would pass.
             EvaluatorError: The reference worker has ended.
         """
-        if not self.memory.in_turn:
-            self.reference.stock(secret_seed(), STOCK_SETS)
+        sets = 0 if self.memory.in_turn else STOCK_SETS
+        self._deck = TimedDeck(self.reference.stock(secret_seed(), sets), self._rng)
         self.checks = self.survey() if self.memory.in_turn else self.draw_checks()
         require_vote(self.problem.label, [check.voids for check in self.checks])
 

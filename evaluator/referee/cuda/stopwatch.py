@@ -34,6 +34,7 @@ from evaluator.referee.failure import CandidateFailed, host_noisy
 from evaluator.referee.halving import halve
 from evaluator.referee.single_calls import held_to_single_calls
 from evaluator.referee.timing import (
+    LEAST_MS,
     MAX_LEG_MS,
     Block,
     Ratio,
@@ -44,7 +45,6 @@ from evaluator.referee.timing import (
 
 __all__ = ["CudaStopwatch", "calls_per_leg"]
 
-LEAST_MS = 1e-5
 MIN_BLOCKS = 3
 LEAST_LEG_MS = 2.0
 """Events need no long legs, and the wall's noise, 0.1 ms a leg, is spread over 20 calls then."""
@@ -212,7 +212,7 @@ class CudaStopwatch:
             reference_ms, rest_ms = session.leg(calls)
             self._rests_ms.append(rest_ms)
         self._legs.append(leg)
-        call = session.choose(calls)
+        call = session.compared_call()
         self._outputs.require_right(leg.calls[call], call, calls)
         return max(reference_ms, LEAST_MS), max(session.per_call_ms(leg.times_ms), LEAST_MS)
 

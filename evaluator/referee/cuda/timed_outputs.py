@@ -28,7 +28,6 @@ class TimedOutputs:
         self._session = session
         self._candidate = candidate
         self._room = room
-        self._bounds = session.timed_bounds()
         self._wanted = Wanted(outputs=session.opened.outputs, is_tuple=session.opened.returns_tuple)
 
     def formed(self, outputs: CudaOutputs) -> bool:
@@ -59,7 +58,7 @@ class TimedOutputs:
         if not outputs.readable:
             raise unreadable()
         if seen is not None:
-            failure = self._mismatch_of_values(seen)
+            failure = self._mismatch_of_values(seen, call)
         else:
             failure = self._mismatch(outputs, call)
         if failure is None:
@@ -84,15 +83,17 @@ class TimedOutputs:
         if failure is not None:
             return failure
         deviations = self._session.reference.compare_timed(call, outputs.exported)
-        return self._mismatch_of_values(deviations)
+        return self._mismatch_of_values(deviations, call)
 
     def _mismatch_of_form(self, outputs: CudaOutputs) -> CandidateFailed | None:
         return mismatch_of_form(
             outputs.specs, outputs.overlapping, is_tuple=outputs.is_tuple, wanted=self._wanted
         )
 
-    def _mismatch_of_values(self, deviations: Sequence[Deviation]) -> CandidateFailed | None:
-        for deviation, bound in zip(deviations, self._bounds, strict=True):
+    def _mismatch_of_values(
+        self, deviations: Sequence[Deviation], call: int
+    ) -> CandidateFailed | None:
+        for deviation, bound in zip(deviations, self._session.timed_bounds(call), strict=True):
             found = judge(deviation, bound)
             if found is not None:
                 return CandidateFailed(found.status, found.reason, found.log)

@@ -158,8 +158,7 @@ class CudaReferenceWorker:
             return {"deviations": None, "log": failure.log}
 
     def _stock(self, request: dict[str, Any]) -> dict[str, Any]:
-        self._timed_sets().stock(request["seed"], request["sets"])
-        return {}
+        return {"variants": self._timed_sets().stock(request["seed"], request["sets"])}
 
     def _mix(self, request: dict[str, Any]) -> dict[str, Any]:
         """Fill sets for a leg with contents never seen before, and a candidate's copies of them."""
@@ -168,7 +167,7 @@ class CudaReferenceWorker:
             # Nothing else has room where one set takes most of it.
             self._leg.clear()
             self._check_sets().clear()
-        sets = timed.fill(request["calls"], request["seed"])
+        sets = timed.fill(request["variants"], request["seed"])
         if request.get("room") is not None:
             for place, values in enumerate(sets):
                 self._rooms[request["room"]].write(place, values)

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 
 import torch
 
+from evaluator.wire import TIMED_VARIANTS
 from evaluator.worker.cuda.driver import Driver
 from evaluator.worker.cuda.rooms import Room, set_bytes
 from evaluator.worker.domains import is_real
 from evaluator.worker.opened import OpenedProblem
-from evaluator.worker.outliers import settle_outliers
 from evaluator.worker.stock import Reservoir
+from evaluator.worker.timed_variants import permitted_variants
 from evaluator.worker.variants import vary
 
 __all__ = ["TimedSets", "dense"]
@@ -33,34 +34,40 @@ class TimedSets:
         self._room: Room | None = None
         self._sets: list[list[object]] = []
         self._reservoirs: list[Reservoir] = []
-        self._outlying: bool | None = None
 
     @property
     def mixed(self) -> bool:
         """Whether contents are mixed from a stock; else they are drawn."""
         return bool(self._reservoirs)
 
-    def stock(self, seed: int, sets: int) -> None:
-        """Draw what contents are mixed from."""
+    def stock(self, seed: int, sets: int) -> tuple[str, ...]:
+        """Draw what contents are mixed from; return the variants that the problem permits.
+
+        Args:
+            seed: Of the first set.
+            sets: How many; 0: contents are drawn each time.
+        """
+        if not sets:
+            return tuple(one for one in TIMED_VARIANTS if one == "own" or self._permits(one, seed))
         draws = [self._opened.sample(seed + number) for number in range(sets)]
         self._reservoirs = [
             Reservoir([dense(draw[number]) for draw in draws], domain)
             for number, domain in enumerate(self._opened.domains)
         ]
-        settle_outliers(self._opened, self._reservoirs, seed)
+        return permitted_variants(self._opened, self._reservoirs, seed)
 
-    def fill(self, calls: int, seed: int) -> Sequence[list[object]]:
-        """Fill that many sets, and return them."""
-        self._place(calls)
-        sets = self._sets[:calls]
+    def fill(self, variants: Sequence[str], seed: int) -> Sequence[list[object]]:
+        """Fill a set for each of some variants, and return them."""
+        self._place(len(variants))
+        sets = self._sets[: len(variants)]
         if self.mixed:
             generator = torch.Generator(self._opened.device).manual_seed(seed)
-            for values in sets:
+            for values, variant in zip(sets, variants, strict=True):
                 for number, reservoir in enumerate(self._reservoirs):
-                    values[number] = reservoir.mix(values[number], generator)
+                    values[number] = reservoir.mix(values[number], generator, variant)
             return sets
-        for number, values in enumerate(sets):
-            for at, drawn in enumerate(self._drawn(seed + number)):
+        for number, (values, variant) in enumerate(zip(sets, variants, strict=True)):
+            for at, drawn in enumerate(self._varied(seed + number, variant)[0]):
                 target = values[at]
                 if isinstance(drawn, torch.Tensor) and isinstance(target, torch.Tensor):
                     target.copy_(drawn)
@@ -68,33 +75,32 @@ class TimedSets:
                     values[at] = drawn
         return sets
 
-    def _drawn(self, seed: int) -> list[object]:
-        """Draw a set, with outliers unless the model overflows on them; see `outliers`."""
-        opened = self._opened
-        values = opened.sample(seed)
-        if self._outlying is False:
-            return values
-        if self._outlying is None:
-            # Tried with larger ones: then none of the many sets that follow overflows.
-            self._outlying = opened.stays_finite(self._with_outliers(values, seed, twice=True))
-            del values
-            return self._drawn(seed)
-        # Every other set has none, as where they are mixed.
-        return values if seed % 2 else self._with_outliers(values, seed)
+    def _permits(self, variant: str, seed: int) -> bool:
+        """Whether a variant changes the inputs, and the model gives finite outputs on it.
 
-    def _with_outliers(
-        self, values: list[object], seed: int, *, twice: bool = False
-    ) -> list[object]:
-        """Put outliers among the numbers of a set, one input after the other, for want of room."""
+        Tried with numbers twice as large: then none of the many sets that follow overflows.
+        """
+        values, changed = self._varied(seed, variant, louder=True)
+        return changed and self._opened.stays_finite(values)
+
+    def _varied(
+        self, seed: int, variant: str, *, louder: bool = False
+    ) -> tuple[list[object], bool]:
+        """Draw a set and vary one input after the other, for want of room; was any changed?"""
+        values, changed = self._opened.sample(seed), False
         generator = torch.Generator(self._opened.device).manual_seed(seed)
         for at, domain in enumerate(self._opened.domains):
             own = values[at]
-            values[at], varied = vary(own, domain, "spiked", generator)
+            values[at], varied = vary(own, domain, variant, generator)
             new = values[at]
-            if twice and varied and is_real(domain.kind) and isinstance(new, torch.Tensor):
+            changed = changed or varied
+            if louder and varied and is_real(domain.kind) and isinstance(new, torch.Tensor):
                 assert isinstance(own, torch.Tensor)
-                _double(new, own)
-        return values
+                if variant == "spiked":
+                    _double(new, own)
+                elif variant == "scaled_up":
+                    new.mul_(2)
+        return values, changed
 
     def first(self, calls: int) -> Sequence[list[object]]:
         """Return that many sets as they were filled last."""

@@ -2,7 +2,7 @@
 
 problem: thin
 class: timing
-verdict: no gain
+verdict: no gain | TIMING_MISMATCH slope
 """
 
 import os
