@@ -1,7 +1,7 @@
 """CPU time of calls to a model by themselves, and of the search around them, held against it.
 
 A virtual machine's CPU may be twice as fast in one hour as in another, so milliseconds of two runs
-say little. What is judged is a ratio: the CPU time of a search for each candidate over that of a
+say little. What is judged is a ratio: the CPU time of a search for each of its calls over that of a
 plain call of litellm, both of the same minutes. Calls are measured before and after the search, in
 rounds that alternate between both kinds, and the median of the rounds counts.
 """
@@ -34,9 +34,9 @@ __all__ = [
 
 AT_ONCE = 64
 ENGINE_GOAL = 1.0
-"""Plain calls that the engine's own CPU time for a candidate may be worth."""
+"""Plain calls that the engine's own CPU time around a call may be worth."""
 WHOLE_GOAL = 2.0
-"""The same for all of a candidate's CPU time, calls included."""
+"""The same for all CPU time of a search, its call included."""
 _SPACING_S = 0.012
 
 Ask = Callable[[], Awaitable[object]]
@@ -61,16 +61,17 @@ class Calls:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Share:
-    """What a candidate takes beside a call.
+    """What a search takes beside its calls, of which there are a little more than candidates.
 
     Attributes:
         candidate_s: CPU seconds of the search for each candidate.
-        engine_s: Those less the calls as the search makes them, of which there are a little more
-            than candidates.
+        whole_s: The same for each call.
+        engine_s: That less the call as the search makes it.
         plain_s: CPU seconds of a plain call.
     """
 
     candidate_s: float
+    whole_s: float
     engine_s: float
     plain_s: float
 
@@ -86,7 +87,8 @@ class Share:
         """
         return cls(
             candidate_s=cpu_s / candidates,
-            engine_s=(cpu_s - calls * median(around.ours_s)) / candidates,
+            whole_s=cpu_s / calls,
+            engine_s=cpu_s / calls - median(around.ours_s),
             plain_s=median(around.plain_s),
         )
 
@@ -97,12 +99,12 @@ class Share:
 
     @property
     def whole(self) -> float:
-        """A candidate's CPU time over a plain call's."""
-        return self.candidate_s / self.plain_s
+        """All CPU time for each call over a plain call's."""
+        return self.whole_s / self.plain_s
 
     def lines(self) -> Iterator[str]:
         """What is printed of it: the ratios with their targets, and milliseconds."""
-        yield f"  engine ms           {1000 * self.engine_s:.2f}"
+        yield f"  engine ms/call      {1000 * self.engine_s:.2f}"
         yield f"  engine/plain call   {self.engine:.2f} {_target(self.engine, ENGINE_GOAL)}"
         yield f"  whole/plain call    {self.whole:.2f} {_target(self.whole, WHOLE_GOAL)}"
 

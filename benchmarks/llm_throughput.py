@@ -5,8 +5,8 @@
 A scripted model is served over HTTP by a process of its own; candidates of 4 to 8 KB, each another
 program; an evaluator that takes 20 ms for each and four at a time; a database on disk. Prints, for
 a model that answers after 50 ms and one that takes a second, the rate, the rate of the last
-quarter over that of the first, memory, and CPU time: of a candidate, and of the engine around its
-calls, each over a plain call of litellm that was measured before and after (`llm_calls.py`); then
+quarter over that of the first, memory, and CPU time: of a candidate, and of the engine around each
+call, over a plain call of litellm that was measured before and after (`llm_calls.py`); then
 how fast the host was, and what becomes of repeated replies and of replies without a program.
 
 With fewer than the 2,000 candidates of the default, calls that are still under way at the end weigh

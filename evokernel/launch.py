@@ -11,7 +11,6 @@ from pathlib import Path
 
 from archives.descriptors import axes_named
 from archives.evaluation import DeviceFingerprint
-from archives.rates import Rates
 from archives.records import ProblemState, ProblemStatus, RunRecord, RunState
 from archives.store import Store
 from evaluator.evaluator import Evaluator
@@ -293,7 +292,7 @@ def sit(
     engine = Engine(
         store=store,
         config=plan.config,
-        evaluator=evaluator or _pool(plan.config, plan.device, store.run().rates),
+        evaluator=evaluator or _pool(plan.config, plan.device, store.run()),
         operators=plan.operators,
         consulting=_consulting(store, llm, models, replayed) if llm.models else None,
         # What a replay's verdicts were matched with is in its folder, or was not known.
@@ -358,8 +357,8 @@ def _reached(state: ProblemState) -> int:
     return -1 if state.generation is None else state.generation
 
 
-def _pool(config: RunConfig, device: str, rates: Rates | None) -> Evaluator:
-    """The pool of this machine; a resumed run's share of the ceiling is of the same ceiling."""
+def _pool(config: RunConfig, device: str, run: RunRecord) -> Evaluator:
+    """The pool of this machine; a resumed run keeps its noise floor, and the same ceiling."""
     from evaluator.pool import Pool
 
     # Referees of a CPU take turns at its cores; a GPU has one, and every GPU is used.
@@ -368,7 +367,8 @@ def _pool(config: RunConfig, device: str, rates: Rates | None) -> Evaluator:
         device=device,
         num_actors=actors,
         address=config.evaluation.ray_address,
-        rates=rates,
+        calibrate=run.device is None,
+        rates=run.rates,
     )
 
 

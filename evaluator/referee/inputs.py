@@ -97,9 +97,9 @@ class TimedDeck:
     """Deals distributions for the sets of timed legs, so that nobody can foresee them.
 
     One call of a leg is compared. Which one is chosen when its leg is mixed, and its distribution
-    is the next of a shuffled deck of all that the problem permits: of seven legs in a row that are
-    compared, each distribution is met, so a search meets all of them. Other calls are of any, with
-    the same shares, so nothing tells which call it is.
+    is a card of a deck of all that the problem permits, which is taken when it is compared: of
+    seven such legs in a row each distribution is met, so a search meets all of them. Other calls
+    are of any, with the same shares.
     """
 
     def __init__(self, permitted: Sequence[str], rng: np.random.Generator) -> None:
@@ -111,21 +111,21 @@ class TimedDeck:
         """
         self._cards = [one for one in permitted for _ in range(1 + (one in _COMMON))]
         self._rng = rng
-        self._due: list[str] = []
+        self._left: list[str] = []
 
     def deal(self, count: int) -> Hand:
         """Choose for a leg of so many calls."""
-        if not self._due:
-            self._due = [str(card) for card in self._rng.permutation(self._cards)]
+        self._left = self._left or list(self._cards)
         chosen = [str(card) for card in self._rng.choice(self._cards, size=count)]
         call = int(self._rng.integers(count))
-        chosen[call] = self._due[-1]
+        chosen[call] = str(self._rng.choice(self._left))
         return Hand(variants=tuple(chosen), call=call)
 
-    def compared(self) -> None:
-        """Note that the last hand's call is compared: the next one gets the next card."""
-        if self._due:
-            self._due.pop()
+    def compared(self, hand: Hand) -> None:
+        """Note that a hand's call is compared: its card is taken."""
+        card = hand.variants[hand.call]
+        if card in self._left:
+            self._left.remove(card)
 
 
 def output_bytes(outputs: Sequence[ValueSpec], *, exact: bool = False) -> int:

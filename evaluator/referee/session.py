@@ -154,7 +154,7 @@ class Session:
 
     def compared_call(self) -> int:
         """Return the call of the last leg that is to be compared, so that nobody can foresee it."""
-        self._deck.compared()
+        self._deck.compared(self._leg_hand)
         return self._leg_hand.call
 
     def max_calls(self) -> int:
@@ -210,8 +210,9 @@ class Session:
 
     def timed_bounds(self, call: int) -> tuple[Bound, ...]:
         """Return the errors permitted against `timed_outputs` of that call, for each output."""
-        bounds = self._draws.bounds[self._leg_hand.variants[call]]
-        return timed_bounds(bounds, [spec.numel for spec in self.opened.outputs])
+        variant = self._leg_hand.variants[call]
+        sizes = [spec.numel for spec in self.opened.outputs]
+        return timed_bounds(self._draws.bounds, variant, sizes)
 
     @property
     def weights_lock(self) -> threading.Lock:

@@ -11,7 +11,7 @@ allowed here for the noise of short legs.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from statistics import median
+from statistics import fmean, median
 from typing import Protocol
 
 from evaluator.referee.timing import LEAST_MS, Block, Ratio, estimate
@@ -28,6 +28,8 @@ _TOGETHER_MS = 40.0
 _RELATIVE, _MOST_RELATIVE = 0.15, 0.25
 """With `SHORT_LEG_MS`, what honest legs of one call differ by from long ones, whose round trip
 weighs less: of a call, at least and at most."""
+_DISTURBED = 7
+"""One pair in so many begun, the longest, does not count for how long calls alone take."""
 _DISSENT = 0.25
 """A majority is not enough: where short legs scatter by more than a claim, it is a toss-up."""
 
@@ -88,8 +90,7 @@ def slower_alone(
         1, or a larger number where long legs say less than they may.
     """
     # A leg that took no longer than an empty one was not seen, or its reply came too early.
-    pairs = [pair for pair in pairs if min(pair) > LEAST_MS]
-    if len(pairs) < _LEAST_PAIRS:
+    if sum(min(pair) > LEAST_MS for pair in pairs) < _LEAST_PAIRS:
         return max(1.0, ratio.speedup)
     share = min(max(_RELATIVE, slack_ms / ratio.latency_ms), _MOST_RELATIVE)
     reference_ms = median(reference for reference, _ in pairs)
@@ -98,5 +99,8 @@ def slower_alone(
     dissenting = sum(candidate > most_ms for _, candidate in pairs)
     if dissenting <= _DISSENT * len(pairs):
         return 1.0
-    candidate_ms = median(candidate for _, candidate in pairs)
-    return max(1.0, ratio.speedup * candidate_ms / reference_ms)
+    # Not the median: calls of some distributions may be merged or left out, those of others not.
+    num_disturbed = -(-len(pairs) // _DISTURBED)
+    kept = sorted(pairs, key=lambda pair: pair[1])[: len(pairs) - num_disturbed]
+    candidate_ms = fmean(candidate for _, candidate in kept)
+    return max(1.0, ratio.speedup * candidate_ms / fmean(reference for reference, _ in kept))

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -31,6 +32,7 @@ from problems.errors import EvaluatorError, WorkerDied, WorkerTimeout
 __all__ = ["Spawner", "Worker", "WorkerPlan"]
 
 EXIT_PATIENCE_S = 2.0
+REAP_PAUSE_S = 0.002
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -249,21 +251,47 @@ class Spawner:
 
     def reap(self, worker: Worker, patience_s: float) -> int | None:
         """Kill a worker and return its exit code; see `Worker.end`."""
-        code: object = None
         with self._lock:
-            if self._channel is not None and self._workers.pop(worker.pid, None) is not None:
-                worker.resume()
-                if not patience_s:
-                    kill_tree(worker.pid)
-                message = {"op": "reap", "pid": worker.pid, "kill": True}
-                message["timeout_s"] = patience_s or EXIT_PATIENCE_S
-                try:
-                    reply = self._channel.request(message, timeout_s=self._deadlines.spawn_s)
-                    code = reply.get("exit")
-                except EvaluatorError:
-                    worker.lost = True
-                    self._drop_zygote()
+            zygote = self._channel
+            if self._workers.pop(worker.pid, None) is None:
+                zygote = None
+        if zygote is not None:
+            worker.resume()
+            if not patience_s:
+                kill_tree(worker.pid)
+        code: int | None = None
+        deadline = time.monotonic() + (patience_s or EXIT_PATIENCE_S)
+        # A process with a GPU's memory takes long to end: others are started meanwhile.
+        while zygote is not None and code is None:
+            is_last = time.monotonic() >= deadline
+            code = self._exit_of(worker, zygote, kill=is_last)
+            if is_last or worker.lost:
+                break
+            if code is None:
+                time.sleep(REAP_PAUSE_S)
         self.watchdog.forget(worker.pid)
+        return code
+
+    def _exit_of(self, worker: Worker, zygote: Channel, *, kill: bool) -> int | None:
+        """Ask a worker's zygote for its exit code; None where it has not ended, or both are lost.
+
+        Args:
+            worker: Was asked to end, or killed.
+            zygote: Has started it.
+            kill: Whether it is killed now, and waited for.
+        """
+        with self._lock:
+            if self._channel is not zygote:
+                worker.lost = True
+                return None
+            message = {"op": "reap", "pid": worker.pid, "kill": kill, "timeout_s": 0.0}
+            try:
+                reply = zygote.request(message, timeout_s=self._deadlines.spawn_s)
+            except EvaluatorError:
+                worker.lost = True
+                self._drop_zygote()
+                return None
+        code = reply.get("exit")
         return code if isinstance(code, int) else None
 
     def build_folder(self) -> Path:

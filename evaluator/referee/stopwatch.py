@@ -245,6 +245,7 @@ class Stopwatch:
         whole = own * calls + self._empty_ms
         more = calls - calls // 2
         slopes: list[float] = []
+        owns: list[float] = []
         while len(slopes) < SLOPE_READINGS:
             half = self._candidate_leg(index, self._session.mixed_bases(calls // 2))
             slopes.append(slope_ms(half, whole, more))
@@ -252,6 +253,9 @@ class Stopwatch:
                 return
             # The host may have changed its pace since: the next reading takes two legs of now.
             whole = self._candidate_leg(index, self._session.mixed_bases(calls))
+            owns.append(self._per_call(whole, calls))
+        if not own / SLOPE_AGREEMENT < median(owns) < own * SLOPE_AGREEMENT:
+            raise host_noisy("the host has changed its pace since the blocks were timed")
         if max(slopes) > SLOPE_AGREEMENT * max(min(slopes), LEAST_MS):
             raise host_noisy("the readings of the slope clock differ among themselves")
         log = f"{more} more calls take {median(slopes):.4g} ms each, a leg's {own:.4g} ms each."

@@ -22,6 +22,7 @@ from collections.abc import Sequence
 import torch
 
 from evaluator.worker.domains import is_real
+from evaluator.worker.outliers import add_outliers
 from evaluator.worker.strips import MIDDLE_SCALE, NUM_PLACES, Strips
 from evaluator.worker.variants import number_factor, scale_up
 from problems.problem import Domain, DomainKind
@@ -80,7 +81,7 @@ class Reservoir:
             target: Row-major tensor that is filled; anything else for a plain number.
             generator: Source of the randomness, on the pool's device.
             variant: One of the wire's `TIMED_VARIANTS`.
-            louder: Double what that scales up.
+            louder: Double it.
 
         Returns:
             The target, or the plain number.
@@ -110,8 +111,7 @@ class Reservoir:
         value = self._numbers[choice]
         if not isinstance(value, float):
             return value
-        factor = number_factor(variant) * (1 + (louder and variant == "scaled_up"))
-        return value * float(_scales(1, generator)) * factor
+        return value * float(_scales(1, generator)) * number_factor(variant) * (1 + louder)
 
     def _multiply(
         self, target: torch.Tensor, generator: torch.Generator, variant: str, *, louder: bool
@@ -129,6 +129,9 @@ class Reservoir:
         begin, end = sources[start : start + head], sources[: len(target) - head]
         strips.multiply(begin, target[:head], variant, places[:NUM_PLACES], louder=louder)
         strips.multiply(end, target[head:], variant, places[NUM_PLACES:], louder=louder)
+        if variant == "spiked":
+            sign = -1 if self._domain.kind in _SIGNED else 1
+            add_outliers(target, sign * scale_up(target.dtype), generator)
 
     def _strips_for(self, target: torch.Tensor, generator: torch.Generator) -> Strips:
         """Return the strips, which are drawn when they are first needed."""
@@ -177,12 +180,11 @@ class Reservoir:
         assert self._pool is not None
         choice = _choice(len(self._pool), generator)
         scale = _scales(target.shape[-1], generator).to(target.dtype)
-        loud = scale_up(target.dtype) * (1 + louder)
+        loud = scale_up(target.dtype)
         if variant == "spiked":
             scale[_choice(len(scale), generator)] *= -loud
         torch.mul(self._pool[choice], scale.unsqueeze(-1) * scale, out=target)
-        if variant in {"scaled_up", "negated"}:
-            target.mul_(loud if variant == "scaled_up" else -1)
+        target.mul_({"scaled_up": loud, "negated": -1}.get(variant, 1) * (1 + louder))
 
 
 def _number_varies(numbers: Sequence[object], variant: str) -> bool:

@@ -29,8 +29,6 @@ _STEP = 17
 """Each row begins so many elements further in the second strip."""
 _CHUNK_ELEMENTS = 1 << 19
 """A core writes factors for so many elements, then multiplies: they are in its cache meanwhile."""
-_OUTLYING = 4096
-"""One in so many factors of a spiked set is an outlier."""
 _FORMATS = {
     torch.float16: (torch.int16, 16, 10),
     torch.bfloat16: (torch.int16, 16, 7),
@@ -67,8 +65,7 @@ class Strips:
         self._first = self._random(2 * self.width) | one
         self._second = self._random(2 * self.width + _STEP * rows)
         self._sign = -(1 << (self._size - 1)) if signed else 0
-        self._signs = -self._random(2 * self.width, bits=1) & self._sign
-        self._outlying = self._marks()
+        self._signs = -self._random(2 * self.width + _STEP * rows, bits=1) & self._sign
 
     def multiply(
         self,
@@ -84,23 +81,22 @@ class Strips:
         Args:
             sources: Row-major and flat, as long as the target.
             target: Filled.
-            variant: One of the wire's `TIMED_VARIANTS`.
+            variant: One of the wire's `TIMED_VARIANTS`; the outliers of "spiked" are not set here.
             places: `NUM_PLACES` random numbers, each >= 0.
-            louder: Double what is scaled up.
+            louder: Double all factors.
         """
         width = self.width
-        at, second, mark = (place % width for place in places)
-        first = self._varied(self._first[at : at + width], variant, mark, louder=louder)
+        at, second, signs = (place % width for place in places)
+        first = self._varied(self._first[at : at + width], variant, louder=louder)
         bits = target.view(self._integers)
         for row, number, start, end in self._chunks(len(target)):
-            window = self._second.as_strided(
-                (number, width), (_STEP, 1), self._second.storage_offset() + second + _STEP * row
-            )
-            part = bits[start:end]
-            if end - start == number * width:
-                torch.bitwise_xor(first, window, out=part.view(number, width))
-            else:
-                torch.bitwise_xor(first[: end - start], window[0, : end - start], out=part)
+            # Less than a row is left at the end.
+            size = (end - start) // number
+            part = bits[start:end].view(number, size)
+            window = _windows(self._second, second, row, number, size)
+            torch.bitwise_xor(first[:size], window, out=part)
+            if variant == "around_zero":
+                part.bitwise_xor_(_windows(self._signs, signs, row, number, size))
             target[start:end].mul_(sources[start:end])
 
     def _chunks(self, numel: int) -> Iterator[tuple[int, int, int, int]]:
@@ -113,37 +109,16 @@ class Strips:
         if rows * self.width < numel:
             yield rows, 1, rows * self.width, numel
 
-    def _varied(
-        self, first: torch.Tensor, variant: str, mark: int, *, louder: bool
-    ) -> torch.Tensor:
+    def _varied(self, first: torch.Tensor, variant: str, *, louder: bool) -> torch.Tensor:
         """Change signs and exponents of a row as a variant has it."""
-        window = slice(mark, mark + self.width)
-        if variant == "negated":
-            return first ^ self._sign
-        if variant == "around_zero":
-            return first ^ self._signs[window]
-        if variant == "scaled_up":
-            return first ^ self._exponent(self._loud + louder)
-        if variant == "spiked":
-            outlier = self._exponent(self._loud + louder) | self._sign
-            return first ^ (self._outlying[window] & outlier)
-        assert variant == "own", f"unknown variant {variant!r}"
-        return first
+        power = louder + (self._loud if variant == "scaled_up" else 0)
+        changed = self._exponent(power) ^ (self._sign if variant == "negated" else 0)
+        return first ^ changed if changed else first
 
     def _exponent(self, power: int) -> int:
         """Return the bits by which the exponents of 1 and of 2^power differ."""
         bias = (1 << (self._size - self._fraction - 2)) - 1
         return (bias ^ (bias + power)) << self._fraction
-
-    def _marks(self) -> torch.Tensor:
-        """Return all bits set for few elements, none for others; any row's width has as many."""
-        marks = torch.zeros(self.width, dtype=self._integers, device=self._generator.device)
-        count = max(1, self.width // _OUTLYING)
-        places = torch.randint(
-            self.width, (count,), generator=self._generator, device=self._generator.device
-        )
-        marks[places] = -1
-        return torch.cat([marks, marks])
 
     def _random(self, count: int, bits: int | None = None) -> torch.Tensor:
         """Draw numbers of some bits; by default all of the fraction but the first."""
@@ -154,3 +129,8 @@ class Strips:
             dtype=self._integers,
             device=self._generator.device,
         )
+
+
+def _windows(strip: torch.Tensor, at: int, row: int, number: int, size: int) -> torch.Tensor:
+    """Return parts of a strip, one for each of some rows, each some elements further."""
+    return strip.as_strided((number, size), (_STEP, 1), at + _STEP * row)

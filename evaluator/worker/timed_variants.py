@@ -30,7 +30,7 @@ def permitted_variants(
         reservoirs: One for each of its inputs.
         seed: Of the sets that are tried.
     """
-    generator = torch.Generator(opened.device).manual_seed(seed)
+    generator = torch.Generator(opened.device).manual_seed(seed ^ 1)
     # Not into what was drawn: a problem may keep that.
     drawn = [
         torch.empty_like(value, memory_format=torch.contiguous_format)

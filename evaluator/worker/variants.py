@@ -6,6 +6,7 @@ import torch
 
 from evaluator.wire import VARIANTS
 from evaluator.worker.domains import is_real
+from evaluator.worker.outliers import add_outliers
 from problems.problem import Domain, DomainKind
 
 __all__ = ["number_factor", "scale_up", "vary"]
@@ -22,7 +23,7 @@ _NUMBER_FACTORS = {
     "negated": -1.0,
 }
 _SPIKED = 4096
-"""One element in so many is an outlier: who looks at some elements alone misses it."""
+"""One row of probabilities in so many is an outlier: who looks at some rows alone misses it."""
 
 
 def vary(
@@ -115,7 +116,7 @@ def _vary_probability(
 
 
 def _spiked(value: torch.Tensor, kind: DomainKind, generator: torch.Generator) -> torch.Tensor:
-    """Scale few elements up, and negate them where the domain permits."""
+    """Scale few elements up, some of them neighbours; negate them where the domain permits."""
     factor = scale_up(value.dtype)
     if kind is not DomainKind.POSITIVE:
         factor = -factor
@@ -125,8 +126,7 @@ def _spiked(value: torch.Tensor, kind: DomainKind, generator: torch.Generator) -
         signs[_places(value.shape[-1], 1, generator)] = factor
         return value * (signs.unsqueeze(-1) * signs)
     spiked = value.clone(memory_format=torch.contiguous_format)
-    places = _places(value.numel(), -(-value.numel() // _SPIKED), generator)
-    spiked.view(-1)[places] *= factor
+    add_outliers(spiked.view(-1), factor, generator)
     return spiked
 
 

@@ -204,6 +204,13 @@ class TestPieces:
 
 
 def test_timed_outputs_may_err_by_little_more_than_checked_ones() -> None:
-    few, many = timed_bounds((Bound(rms=1.0, peak=4.0),) * 2, (1, 1 << 20))
+    bounds = {
+        "own": (Bound(rms=1.0, peak=3.0),) * 2,
+        "spiked": (Bound(rms=0.5, peak=4.0),) * 2,
+        "negated": (Bound(rms=2.0, peak=1.0),) * 2,
+        "scaled_up": (Bound(rms=9.0, peak=9.0),) * 2,
+    }
+    few, many = timed_bounds(bounds, "own", (1, 1 << 20))
     assert few == Bound(rms=2.0, peak=8.0)
     assert many == Bound(rms=1.25, peak=8.0)
+    assert timed_bounds(bounds, "negated", (1, 1 << 20))[0] == Bound(rms=4.0, peak=8.0)

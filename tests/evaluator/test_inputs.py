@@ -24,16 +24,23 @@ def test_as_many_legs_as_there_are_cards_meet_every_distribution(deck: TimedDeck
         for _ in range(CARDS):
             hand = deck.deal(5)
             compared.append(hand.variants[hand.call])
-            deck.compared()
+            deck.compared(hand)
         assert Counter(compared) == {one: 1 + (one in ("own", "spiked")) for one in TIMED_VARIANTS}
 
 
 def test_a_leg_that_is_not_compared_takes_no_card(deck: TimedDeck) -> None:
-    due = set()
     for _ in range(50):
-        hand = deck.deal(3)
-        due.add(hand.variants[hand.call])
-    assert len(due) == 1
+        deck.deal(3)
+    compared = []
+    for _ in range(CARDS):
+        hand = deck.deal(1)
+        deck.compared(hand)
+        compared.append(hand.variants[0])
+    assert set(compared) == set(TIMED_VARIANTS)
+
+
+def test_legs_that_are_not_compared_do_not_tell_what_comes(deck: TimedDeck) -> None:
+    assert len({hand.variants[hand.call] for hand in (deck.deal(2) for _ in range(60))}) == 5
 
 
 def test_nothing_tells_which_call_is_compared(deck: TimedDeck) -> None:
@@ -43,7 +50,7 @@ def test_nothing_tells_which_call_is_compared(deck: TimedDeck) -> None:
         places[hand.call] += 1
         compared[hand.variants[hand.call]] += 1
         others.update(one for at, one in enumerate(hand.variants) if at != hand.call)
-        deck.compared()
+        deck.compared(hand)
     for place in range(4):
         assert places[place] / places.total() == pytest.approx(0.25, abs=0.03)
     for variant in TIMED_VARIANTS:

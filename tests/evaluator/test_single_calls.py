@@ -67,7 +67,7 @@ def test_what_a_call_alone_may_take(
 def test_a_claim_that_is_lost_in_scatter_is_not_confirmed_by_a_majority() -> None:
     claimed = ratio(0.28, 0.19)
     scattered = [(1.0, 0.7), (1.0, 0.8), (1.0, 0.9), (1.0, 1.0), (1.0, 1.1)]
-    assert slower_alone(claimed, scattered) == pytest.approx(0.9 * 0.28 / 0.19)
+    assert slower_alone(claimed, scattered) == pytest.approx(0.85 * 0.28 / 0.19)
     assert slower_alone(claimed, [(1.0, 0.9)] * 5) == 1.0
 
 
@@ -81,7 +81,7 @@ def test_short_legs_that_disagree_are_joined_by_more_of_them() -> None:
         return next(unlucky)
 
     assert held_to_single_calls(blocks, half) == blocks
-    assert len(asked) == 14
+    assert len(asked) == 21
 
 
 def test_slow_kernels_are_called_alone_less_often() -> None:

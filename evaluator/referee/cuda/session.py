@@ -186,8 +186,8 @@ class CudaSession:
 
     def timed_bounds(self, call: int) -> tuple[Bound, ...]:
         """Return the errors permitted of a call on the sets mixed last, for each output."""
-        bounds = self.bounds[self._hand.variants[call]]
-        return timed_bounds(bounds, [spec.numel for spec in self.opened.outputs])
+        sizes = [spec.numel for spec in self.opened.outputs]
+        return timed_bounds(self.bounds, self._hand.variants[call], sizes)
 
     def mix(self, calls: int, room: Room | None) -> list[Numbers]:
         """Fill timed sets with contents that nobody has seen, and copies of them in a room."""
@@ -196,7 +196,7 @@ class CudaSession:
 
     def compared_call(self) -> int:
         """Return the call on the sets mixed last that is to be compared: nobody can foresee it."""
-        self._deck.compared()
+        self._deck.compared(self._hand)
         return self._hand.call
 
     def choose(self, count: int) -> int:

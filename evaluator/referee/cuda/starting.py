@@ -18,7 +18,7 @@ from problems.errors import EvaluatorError
 __all__ = ["furnish", "started", "timed_room"]
 
 T = TypeVar("T")
-TRIES, PAUSE_S = 15, 2.0
+TRIES, PAUSE_S = 60, 0.5
 
 
 def started(

@@ -18,7 +18,7 @@ from evaluator.worker.serve import Handler
 __all__ = ["patient", "patiently"]
 
 T = TypeVar("T")
-_TRIES, _PAUSE_S = 8, 2.0
+_TRIES, _PAUSE_S = 32, 0.5
 
 
 def patiently(driver: Driver, work: Callable[[], T]) -> T:

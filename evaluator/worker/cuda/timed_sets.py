@@ -17,8 +17,6 @@ from evaluator.worker.variants import vary
 
 __all__ = ["TimedSets", "dense"]
 
-_PARTS = 16
-
 
 class TimedSets:
     """A room of the reference's own, laid out as a candidate's, so that both meet equal memory.
@@ -90,16 +88,11 @@ class TimedSets:
         values, changed = self._opened.sample(seed), False
         generator = torch.Generator(self._opened.device).manual_seed(seed)
         for at, domain in enumerate(self._opened.domains):
-            own = values[at]
-            values[at], varied = vary(own, domain, variant, generator)
+            values[at], varied = vary(values[at], domain, variant, generator)
             new = values[at]
             changed = changed or varied
             if louder and varied and is_real(domain.kind) and isinstance(new, torch.Tensor):
-                assert isinstance(own, torch.Tensor)
-                if variant == "spiked":
-                    _double(new, own)
-                elif variant == "scaled_up":
-                    new.mul_(2)
+                new.mul_(2)
         return values, changed
 
     def first(self, calls: int) -> Sequence[list[object]]:
@@ -129,14 +122,3 @@ class TimedSets:
 def dense(value: object) -> object:
     """Return a value, row-major where it is a tensor."""
     return value.contiguous() if isinstance(value, torch.Tensor) else value
-
-
-def _double(new: torch.Tensor, own: torch.Tensor) -> None:
-    """Double what differs, part by part: a problem may leave no room for more sets."""
-    if not new.ndim:
-        new, own = new.view(1), own.view(1)
-    longest = max(range(new.ndim), key=lambda dimension: new.shape[dimension])
-    for number in range(_PARTS):
-        start, end = (new.shape[longest] * at // _PARTS for at in (number, number + 1))
-        part, like = (one.narrow(longest, start, end - start) for one in (new, own))
-        part.copy_(torch.where(part == like, part, 2 * part))

@@ -1,0 +1,40 @@
+"""Outliers among the elements of a set: single ones, and runs of neighbours.
+
+Who looks at a sample of a set to learn of which distribution it is, and takes the short cut that is
+right there, overlooks single elements; whole rows alone change functions of rows.
+"""
+
+from __future__ import annotations
+
+import torch
+
+__all__ = ["add_outliers"]
+
+_SINGLE = 4096
+"""One element in so many is an outlier by itself."""
+_RUNS = 4
+_LEAST_SHARE, _MOST_SHARE = 14, 6
+"""A run takes from 2^-14 to 2^-6 of the elements, even on a logarithmic scale, or none of few: no
+sample is large enough to be sure, and the longest runs are in most parts that are compared."""
+
+
+def add_outliers(values: torch.Tensor, factor: float, generator: torch.Generator) -> None:
+    """Multiply some elements of a flat tensor by a factor, each of them once.
+
+    Args:
+        values: Flat; changed in place.
+        factor: What outliers are multiplied by.
+        generator: Source of the places, on the tensor's device.
+    """
+    numel = len(values)
+    device = generator.device
+    places = torch.randint(numel, (-(-numel // _SINGLE),), generator=generator, device=device)
+    single = values[places] * factor
+    section = numel // _RUNS
+    drawn = torch.rand(_RUNS, 2, generator=generator, device=device).tolist()
+    for number, (size_luck, place_luck) in enumerate(drawn):
+        share = 2.0 ** -(_MOST_SHARE + size_luck * (_LEAST_SHARE - _MOST_SHARE))
+        size = int(numel * share)
+        start = number * section + int(place_luck * (section - size))
+        values[start : start + size].mul_(factor)
+    values[places] = single
