@@ -27,8 +27,9 @@ _WIDTH = {"cpu": 1 << 16, "cuda": 1 << 18}
 """Elements of a row: its strips stay in the cache, and a GPU takes a whole set in one go."""
 _STEP = 17
 """Each row begins so many elements further in the second strip."""
-_CHUNK_ELEMENTS = 1 << 19
-"""A core writes factors for so many elements, then multiplies: they are in its cache meanwhile."""
+_CHUNK_ELEMENTS = 1 << 17
+"""A core puts factors for so many elements into a buffer, which stays in its cache, and multiplies.
+A GPU puts all of them where their products go."""
 _FORMATS = {
     torch.float16: (torch.int16, 16, 10),
     torch.bfloat16: (torch.int16, 16, 7),
@@ -57,7 +58,8 @@ class Strips:
         self._integers, self._size, self._fraction = _FORMATS[like.dtype]
         width = _WIDTH.get(like.device.type, _WIDTH["cpu"])
         self.width = max(1, min(width, numel))
-        self._is_host = like.device.type == "cpu"
+        is_host = like.device.type == "cpu"
+        self._buffer = like.new_empty(max(self.width, _CHUNK_ELEMENTS)) if is_host else None
         self._loud = int(scale_up(like.dtype)).bit_length() - 1
         self._generator = generator
         one = torch.ones(1, dtype=like.dtype, device=like.device).view(self._integers)
@@ -88,21 +90,21 @@ class Strips:
         width = self.width
         at, second, signs = (place % width for place in places)
         first = self._varied(self._first[at : at + width], variant, louder=louder)
-        bits = target.view(self._integers)
         for row, number, start, end in self._chunks(len(target)):
+            factors = target[start:end] if self._buffer is None else self._buffer[: end - start]
             # Less than a row is left at the end.
             size = (end - start) // number
-            part = bits[start:end].view(number, size)
+            part = factors.view(self._integers).view(number, size)
             window = _windows(self._second, second, row, number, size)
             torch.bitwise_xor(first[:size], window, out=part)
             if variant == "around_zero":
                 part.bitwise_xor_(_windows(self._signs, signs, row, number, size))
-            target[start:end].mul_(sources[start:end])
+            torch.mul(sources[start:end], factors, out=target[start:end])
 
     def _chunks(self, numel: int) -> Iterator[tuple[int, int, int, int]]:
         """Yield a row, how many follow each other, and where they begin and end; the rest last."""
         rows = numel // self.width
-        together = max(1, _CHUNK_ELEMENTS // self.width) if self._is_host else max(rows, 1)
+        together = max(1, rows if self._buffer is None else _CHUNK_ELEMENTS // self.width)
         for row in range(0, rows, together):
             number = min(together, rows - row)
             yield row, number, row * self.width, (row + number) * self.width

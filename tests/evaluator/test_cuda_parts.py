@@ -99,13 +99,19 @@ class TestMemory:
         assert entered.wait(5)
         thread.join()
 
-    def test_whoever_needs_much_is_not_passed_over_by_those_who_need_little(self) -> None:
-        admission, order = Admission(100), []
+    @pytest.mark.parametrize(
+        ("patience_s", "order"), [(60.0, ["small", "large"]), (0.0, ["large", "small"])]
+    )
+    def test_whoever_needs_much_lets_pass_who_needs_little_for_a_while(
+        self, patience_s: float, order: list[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("evaluator.referee.cuda.memory.PATIENCE_S", patience_s)
+        admission, found = Admission(100), []
         waiting = threading.Event()
 
         def user(name: str, num_bytes: int) -> None:
             with admission.reserved(num_bytes):
-                order.append(name)
+                found.append(name)
 
         threads = [threading.Thread(target=user, args=("large", 90))]
         threads.append(threading.Thread(target=user, args=("small", 10)))
@@ -113,10 +119,10 @@ class TestMemory:
             for thread in threads:
                 thread.start()
                 waiting.wait(0.1)
-            assert order == []
+            assert found == (["small"] if patience_s else [])
         for thread in threads:
             thread.join()
-        assert order == ["large", "small"]
+        assert found == order
 
     def test_a_single_candidate_may_have_more_than_the_limit(self) -> None:
         with Admission(10).reserved(1000):

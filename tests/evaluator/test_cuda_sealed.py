@@ -16,7 +16,7 @@ from evaluator.referee.cuda.arena import CudaArena
 from evaluator.referee.cuda.candidate import CHECK_ROOM, TIMED_ROOM, CudaCandidate
 from evaluator.referee.cuda.clocks import SealBases, SealedLeg, shortfall
 from evaluator.referee.cuda.pages import Pages
-from evaluator.referee.cuda.sealed import SealedClock, measure_bases
+from evaluator.referee.cuda.sealed import SealedClock, measure_bases, open_trial
 from evaluator.referee.cuda.session import CudaSession
 from evaluator.referee.cuda.timed_outputs import TimedOutputs
 from evaluator.referee.failure import CandidateFailed
@@ -117,7 +117,19 @@ def test_a_candidate_fails_that(body: str, status: Status, reason: str, tmp_path
 def test_a_device_that_cannot_be_queued_has_no_bases(tmp_path: Path) -> None:
     with open_arena(SOFTMAX, tmp_path) as (arena, session, _):
         trial = arena.process(arena.build_folder(), timed=False)
+        assert open_trial(session, trial)
         assert measure_bases(session, trial) is None
+        trial.end()
+
+
+def test_a_reference_that_does_not_load_elsewhere_is_no_error(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with open_arena(SOFTMAX, tmp_path) as (arena, session, _):
+        session.problem = replace(session.problem, source="raise OSError('not here')")
+        trial = arena.process(arena.build_folder(), timed=False)
+        assert not open_trial(session, trial)
+        assert "the wall has to do" in caplog.text
         trial.end()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -21,6 +22,7 @@ CONTEXT_BYTES = 768 << 20
 TIMED_BYTES = 3 * GIB // 2
 MAX_TIMED_SETS = 64
 STOCK_SETS = 4
+PATIENCE_S = 20.0
 SHARED_SHARE = 9
 """A problem whose sets take more than a ninth of the memory has one at a time."""
 
@@ -120,7 +122,11 @@ def require_fit(label: str, plan: CudaPlan, intermediate_bytes: int, available: 
 
 
 class Admission:
-    """Hands out a GPU's memory; whoever finds too little waits, and who came first has it first."""
+    """Hands out a GPU's memory; whoever finds too little waits.
+
+    Who came first has it first, but for 20 s lets pass whoever fits beside those that have it now:
+    a small problem need not wait for a large one's turn to be opened.
+    """
 
     def __init__(self, limit_bytes: int) -> None:
         """Start with all of it free.
@@ -130,20 +136,20 @@ class Admission:
         """
         self._limit_bytes = limit_bytes
         self._taken: list[int] = []
-        self._waiting: deque[object] = deque()
+        self._waiting: deque[float] = deque()
         self._changed = threading.Condition()
 
     @contextmanager
     def reserved(self, num_bytes: int) -> Iterator[None]:
         """Hold some memory for the block."""
-        ticket = object()
         with self._changed:
-            self._waiting.append(ticket)
+            came_s = time.monotonic()
+            self._waiting.append(came_s)
             try:
-                self._changed.wait_for(lambda: self._waiting[0] is ticket and self._fits(num_bytes))
+                self._changed.wait_for(lambda: self._may_go(came_s) and self._fits(num_bytes))
                 self._taken.append(num_bytes)
             finally:
-                self._waiting.remove(ticket)
+                self._waiting.remove(came_s)
                 self._changed.notify_all()
         try:
             yield
@@ -151,6 +157,11 @@ class Admission:
             with self._changed:
                 self._taken.remove(num_bytes)
                 self._changed.notify_all()
+
+    def _may_go(self, came_s: float) -> bool:
+        """Whether nobody has waited longer, or the first one not yet too long."""
+        first_s = self._waiting[0]
+        return came_s == first_s or time.monotonic() - first_s < PATIENCE_S
 
     def _fits(self, num_bytes: int) -> bool:
         return not self._taken or sum(self._taken) + num_bytes <= self._limit_bytes

@@ -28,7 +28,7 @@ from evaluator.referee.cuda.timed_outputs import TimedOutputs
 from evaluator.referee.failure import CandidateFailed, host_noisy
 from evaluator.referee.timing import MAX_LEG_MS
 
-__all__ = ["SealedClock", "measure_bases"]
+__all__ = ["SealedClock", "measure_bases", "open_trial"]
 
 _LOG = logging.getLogger(__name__)
 
@@ -49,12 +49,34 @@ SLOW_COPY_MS = 0.1
 _PLACES = 1 << 20
 
 
+def open_trial(session: CudaSession, trial: CudaCandidate) -> bool:
+    """Load the reference into a process as if it were a candidate; needs no gate.
+
+    Args:
+        session: The problem.
+        trial: A process in which no candidate's code was loaded.
+
+    Returns:
+        Whether it loads there.
+    """
+    try:
+        trial.open(0, f"{session.problem.source}\n\nModelNew = Model\n")
+        if session.has_state:
+            with session.weights_lock:
+                trial.load_weights(0)
+        trial.give_room(timed_room(session), session.memory.num_timed)
+    except CandidateFailed as failure:
+        _warn(session, failure)
+        return False
+    return True
+
+
 def measure_bases(session: CudaSession, trial: CudaCandidate) -> SealBases | None:
     """Measure what sealed legs take beside their calls; under the timing gate.
 
     Args:
         session: The problem; its reference was timed.
-        trial: A process in which no candidate's code was loaded. It is given the reference's.
+        trial: A process in which no candidate's code was loaded, but the reference's; `open_trial`.
 
     Returns:
         None where the device or the reference cannot be queued.
@@ -83,24 +105,24 @@ def _trial_legs(
     session: CudaSession, trial: CudaCandidate, bases: SealBases
 ) -> list[SealedLeg] | None:
     """Sealed legs of the reference in another process; None where there are none."""
+    room_name = timed_room(session)
     try:
-        trial.open(0, f"{session.problem.source}\n\nModelNew = Model\n")
-        if session.has_state:
-            with session.weights_lock:
-                trial.load_weights(0)
-        room_name = timed_room(session)
         room = trial.give_room(room_name, session.memory.num_timed)
         clock = SealedClock(session, trial, room_name, TimedOutputs(session, trial, room))
         clock.measure(0, session.alone_ms, bases, 1)
         legs = clock.measure(0, session.alone_ms, bases, BASE_LEGS)
     except CandidateFailed as failure:
-        _LOG.warning(
-            "problem %s: no leg of its reference can be sealed (%s); the wall has to do",
-            session.problem.label,
-            failure.reason,
-        )
+        _warn(session, failure)
         return None
     return legs if all(leg.queued for leg in legs) else None
+
+
+def _warn(session: CudaSession, failure: CandidateFailed) -> None:
+    _LOG.warning(
+        "problem %s: no leg of its reference can be sealed (%s); the wall has to do",
+        session.problem.label,
+        failure.reason,
+    )
 
 
 def _beside(session: CudaSession, trial: CudaCandidate) -> SealBases | None:

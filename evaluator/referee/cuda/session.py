@@ -130,8 +130,13 @@ class CudaSession:
         if self.opened.state:
             self.reference.weights(self._hidden_seed if hidden else None)
 
-    def draw_checks(self, *, verification: bool = False) -> tuple[CudaCheckSet, ...]:
-        """Draw fresh check sets side by side; the hidden weights stay published."""
+    def draw_checks(
+        self, *, verification: bool = False, votes: bool = False
+    ) -> tuple[CudaCheckSet, ...]:
+        """Draw fresh check sets side by side, the search's or a verification's; maybe their votes.
+
+        The hidden weights stay published.
+        """
         first = len(CHECK_PLAN) if verification else 0
         found: list[tuple[list[Deviation], list[float]]] = []
         with self.weights_lock, _ended_where_it_fails(self.reference):
@@ -143,24 +148,22 @@ class CudaSession:
         bounds = _bounds(self.opened.outputs, [deviations for deviations, _ in found])
         if not verification:
             self.bounds = bounds
+        if not votes:
+            numbered = enumerate(CHECK_PLAN, start=first)
+            return tuple(_unvoted(number, one, bounds[one.variant]) for number, one in numbered)
         means = [mean for _, mean in found]
         return tuple(
             self._with_voids(
-                first + at,
-                planned,
-                bounds[planned.variant],
-                means[:at] + means[at + 1 :],
-                found[at][0],
+                first + at, one, bounds[one.variant], means[:at] + means[at + 1 :], found[at][0]
             )
-            for at, planned in enumerate(CHECK_PLAN)
+            for at, one in enumerate(CHECK_PLAN)
         )
 
     def draw_in_turn(self, at: int) -> CudaCheckSet:
         """Draw one check set of the plan anew, in place of the last one."""
         planned = CHECK_PLAN[at]
-        deviations, _ = self._draw_alone(planned)
-        bounds = self.bounds[planned.variant]
-        return CudaCheckSet(plan=planned, number=0, bounds=bounds, voids=(None,) * len(deviations))
+        self._draw_alone(planned)
+        return _unvoted(0, planned, self.bounds[planned.variant])
 
     def survey(self) -> tuple[CudaCheckSet, ...]:
         """Draw all check sets in turn, for their bounds and their votes; the first one twice.
@@ -275,7 +278,7 @@ class CudaSession:
         """
         sets = 0 if self.memory.in_turn else STOCK_SETS
         self._deck = TimedDeck(self.reference.stock(secret_seed(), sets), self._rng)
-        self.checks = self.survey() if self.memory.in_turn else self.draw_checks()
+        self.checks = self.survey() if self.memory.in_turn else self.draw_checks(votes=True)
         require_vote(self.problem.label, [check.voids for check in self.checks])
 
     def _draw(self, planned: PlannedSet, number: int) -> tuple[list[Deviation], list[float]]:
@@ -308,6 +311,11 @@ class CudaSession:
             for found, bound, known in zip(nulls, own, deviations, strict=True)
         )
         return CudaCheckSet(plan=planned, number=number, bounds=own, voids=voids)
+
+
+def _unvoted(number: int, planned: PlannedSet, bounds: tuple[Bound, ...]) -> CudaCheckSet:
+    """A set of a problem whose sets were found to prove something when it was opened."""
+    return CudaCheckSet(plan=planned, number=number, bounds=bounds, voids=(None,) * len(bounds))
 
 
 def _bounds(

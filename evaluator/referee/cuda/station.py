@@ -15,7 +15,7 @@ from evaluator.referee.cuda.device import cores_of, environment_of, fingerprint,
 from evaluator.referee.cuda.memory import CONTEXT_BYTES, Admission
 from evaluator.referee.cuda.monitor import open_monitor, summary
 from evaluator.referee.cuda.possible import SpeedOfLight
-from evaluator.referee.cuda.sealed import measure_bases
+from evaluator.referee.cuda.sealed import measure_bases, open_trial
 from evaluator.referee.cuda.session import CudaCheckSet, CudaSession
 from evaluator.referee.cuda.starting import furnish, started
 from evaluator.referee.deadlines import Deadlines
@@ -202,11 +202,12 @@ class CudaStation:
             trial = started(session, bench.spawner, self._trial_plan, bench.deadlines)
             try:
                 with suppress(CandidateFailed):
-                    # Its legs will fail then, and tell that none can be sealed.
+                    # Opening it will fail then, and tell that no legs can be sealed.
                     furnish(session, trial)
+                is_open = open_trial(session, trial)
                 with bench.gate.exclusive():
                     session.settle()
-                    session.seal_bases = measure_bases(session, trial)
+                    session.seal_bases = measure_bases(session, trial) if is_open else None
                     session.rest()
             finally:
                 trial.end()
