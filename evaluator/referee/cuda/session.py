@@ -153,8 +153,13 @@ class CudaSession:
             return tuple(_unvoted(number, one, bounds[one.variant]) for number, one in numbered)
         means = [mean for _, mean in found]
         return tuple(
-            self._with_voids(
-                first + at, one, bounds[one.variant], means[:at] + means[at + 1 :], found[at][0]
+            _voted(
+                self.reference,
+                first + at,
+                one,
+                bounds[one.variant],
+                means[:at] + means[at + 1 :],
+                found[at][0],
             )
             for at, one in enumerate(CHECK_PLAN)
         )
@@ -178,12 +183,12 @@ class CudaSession:
             drawn = self._draw_alone(planned)
             found.append(drawn)
             checks.append(
-                self._with_voids(0, planned, _bound(outputs, [drawn[0]]), means, drawn[0])
+                _voted(self.reference, 0, planned, _bound(outputs, [drawn[0]]), means, drawn[0])
             )
         others = [mean for _, mean in found[1:]]
         first = CHECK_PLAN[0]
         again, _ = self._draw_alone(first)
-        checks[0] = self._with_voids(0, first, _bound(outputs, [again]), others, again)
+        checks[0] = _voted(self.reference, 0, first, _bound(outputs, [again]), others, again)
         self.bounds = _bounds(self.opened.outputs, [deviations for deviations, _ in found])
         return tuple(checks)
 
@@ -295,22 +300,23 @@ class CudaSession:
                 self.publish_weights(hidden=True)
         return drawn
 
-    def _with_voids(
-        self,
-        number: int,
-        planned: PlannedSet,
-        own: tuple[Bound, ...],
-        other_means: list[list[float]],
-        deviations: list[Deviation],
-    ) -> CudaCheckSet:
-        """A set with what would pass on it without computing anything."""
-        constants = [[means[output] for means in other_means] for output in range(len(own))]
-        nulls = self.reference.nulls(number, constants, [bound.rms for bound in own])
-        voids = tuple(
-            "overflow" if known.free > MAX_FREE_SHARE else _passing(found, bound)
-            for found, bound, known in zip(nulls, own, deviations, strict=True)
-        )
-        return CudaCheckSet(plan=planned, number=number, bounds=own, voids=voids)
+
+def _voted(
+    reference: CudaReference,
+    number: int,
+    planned: PlannedSet,
+    own: tuple[Bound, ...],
+    other_means: list[list[float]],
+    deviations: list[Deviation],
+) -> CudaCheckSet:
+    """A set with what would pass on it without computing anything."""
+    constants = [[means[output] for means in other_means] for output in range(len(own))]
+    nulls = reference.nulls(number, constants, [bound.rms for bound in own])
+    voids = tuple(
+        "overflow" if known.free > MAX_FREE_SHARE else _passing(found, bound)
+        for found, bound, known in zip(nulls, own, deviations, strict=True)
+    )
+    return CudaCheckSet(plan=planned, number=number, bounds=own, voids=voids)
 
 
 def _unvoted(number: int, planned: PlannedSet, bounds: tuple[Bound, ...]) -> CudaCheckSet:
