@@ -22,7 +22,7 @@ from evaluator.referee.sessions import closing_on_error
 from evaluator.referee.shared_memory import SharedMemory
 from evaluator.referee.spawner import Spawner, WorkerPlan
 from evaluator.referee.timing import calls_per_leg
-from evaluator.referee.votes import require_vote, timed_bounds
+from evaluator.referee.votes import require_vote, steady_variants, timed_bounds
 from evaluator.wire import ALIGNMENT_BYTES, ValueSpec, layout
 from problems.graph import OperatorGraph
 from problems.problem import Problem
@@ -245,7 +245,6 @@ class Session:
         self._size_memory()
         self._mixer.open(self.construction_seed, self.opened.domains)
         permitted = self._mixer.stock(secret_seed(), stock_sets(self.memory))
-        self._deck = TimedDeck(permitted, self._rng)
         self.mixed_bases(1)
         self._draws = Draws(
             self.reference,
@@ -257,6 +256,7 @@ class Session:
         )
         self.checks = self._draws.survey() if self.memory.in_turn else self.draw_checks()
         require_vote(self.problem.label, [check.voids for check in self.checks])
+        self._deck = TimedDeck(steady_variants(permitted, self._draws.bounds), self._rng)
 
     def _size_memory(self) -> None:
         require_fit(self.problem.label, self.memory.total_bytes)

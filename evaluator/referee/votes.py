@@ -8,10 +8,13 @@ from evaluator.referee.arrays import Array
 from evaluator.referee.correctness import Bound, Expected, bound_of, null_passes
 from problems.errors import ProblemError
 
-__all__ = ["bounds_by_variant", "require_vote", "timed_bounds", "voids_of"]
+__all__ = ["bounds_by_variant", "require_vote", "steady_variants", "timed_bounds", "voids_of"]
 
 TIMED_SLACK = 2.0
 """Timed outputs are compared with the reference's own precision, whose error adds to theirs."""
+STEADY = 3.0
+"""How many times as large the bound of a distribution may be as those of the own one and of that
+with outliers, to be one of timed sets."""
 MANY_ELEMENTS = 4096
 MANY_SLACK = 1.25
 """The same for the root mean square of so many elements, which is much the same for all contents.
@@ -37,6 +40,30 @@ def bounds_by_variant(
             for outputs in zip(*sets, strict=True)
         )
     return bounds
+
+
+def steady_variants(
+    permitted: Sequence[str], bounds: Mapping[str, Sequence[Bound]]
+) -> tuple[str, ...]:
+    """Return the distributions on which a reference errs about as little as on its own.
+
+    Where it errs more, such as a softmax of large numbers, its error differs from draw to draw, and
+    the bound that one draw gave says little of others: an honest timed output could exceed it.
+
+    Args:
+        permitted: Distributions that timed sets may be of, "own" and maybe "spiked" among them.
+        bounds: Of each distribution, for each output.
+    """
+    usual = [bounds[one] for one in ("own", "spiked")]
+    return tuple(
+        variant
+        for variant in permitted
+        if all(
+            bound.rms <= STEADY * max(one.rms for one in among)
+            and bound.peak <= STEADY * max(one.peak for one in among)
+            for bound, *among in zip(bounds[variant], *usual, strict=True)
+        )
+    )
 
 
 def timed_bounds(

@@ -20,7 +20,7 @@ from evaluator.referee.cuda.sealed import SealedClock, measure_bases, open_trial
 from evaluator.referee.cuda.session import CudaSession
 from evaluator.referee.cuda.timed_outputs import TimedOutputs
 from evaluator.referee.failure import CandidateFailed
-from evaluator.referee.votes import timed_bounds
+from evaluator.referee.votes import steady_variants, timed_bounds
 from evaluator.worker.cuda.sealed import piece_of
 from problems.errors import EvaluatorError
 from tests.evaluator.referee_cases import SOFTMAX
@@ -226,3 +226,17 @@ def test_timed_outputs_may_err_by_little_more_than_checked_ones() -> None:
     assert few == Bound(rms=2.0, peak=8.0)
     assert many == Bound(rms=1.25, peak=8.0)
     assert timed_bounds(bounds, "negated", (1, 1 << 20))[0] == Bound(rms=4.0, peak=8.0)
+
+
+def test_timed_sets_are_of_distributions_on_which_the_reference_is_steady() -> None:
+    own, worse = Bound(rms=1.0, peak=4.0), Bound(rms=1.2, peak=5.0)
+    bounds = {
+        "own": (own, own),
+        "spiked": (own, worse),
+        "negated": (own, worse),
+        "scaled_up": (Bound(rms=3.1, peak=4.0), own),
+        "around_zero": (own, Bound(rms=1.0, peak=16.0)),
+    }
+    permitted = ("own", "spiked", "scaled_up", "negated", "around_zero")
+    assert steady_variants(permitted, bounds) == ("own", "spiked", "negated")
+    assert steady_variants(("own",), bounds) == ("own",)

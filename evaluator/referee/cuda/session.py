@@ -24,7 +24,7 @@ from evaluator.referee.session import constant_weights
 from evaluator.referee.sessions import closing_on_error
 from evaluator.referee.shared_memory import SharedMemory
 from evaluator.referee.spawner import Spawner, WorkerPlan
-from evaluator.referee.votes import require_vote, timed_bounds
+from evaluator.referee.votes import require_vote, steady_variants, timed_bounds
 from evaluator.values import SIGNAL_BYTES
 from evaluator.wire import ALIGNMENT_BYTES, ValueSpec, layout
 from problems.errors import EvaluatorError, WorkerDied
@@ -282,9 +282,10 @@ class CudaSession:
             EvaluatorError: The reference worker has ended.
         """
         sets = 0 if self.memory.in_turn else STOCK_SETS
-        self._deck = TimedDeck(self.reference.stock(secret_seed(), sets), self._rng)
+        permitted = self.reference.stock(secret_seed(), sets)
         self.checks = self.survey() if self.memory.in_turn else self.draw_checks(votes=True)
         require_vote(self.problem.label, [check.voids for check in self.checks])
+        self._deck = TimedDeck(steady_variants(permitted, self.bounds), self._rng)
 
     def _draw(self, planned: PlannedSet, number: int) -> tuple[list[Deviation], list[float]]:
         self.reference.draw(number, secret_seed(), planned.variant)
