@@ -15,6 +15,9 @@ TIMED_SLACK = 2.0
 STEADY = 3.0
 """How many times as large the bound of a distribution may be as those of the own one and of that
 with outliers, to be one of timed sets."""
+PEAK_SLACK = 8.0
+"""The same for the largest error of other distributions, which differs from draw to draw. What was
+not computed is off by far more."""
 MANY_ELEMENTS = 4096
 MANY_SLACK = 1.25
 """The same for the root mean square of so many elements, which is much the same for all contents.
@@ -80,10 +83,11 @@ def timed_bounds(
         sizes: Elements of each output.
     """
     known = [bounds[one] for one in ("own", "spiked", variant)]
+    peak_slack = TIMED_SLACK if variant == "own" else PEAK_SLACK
     return tuple(
         Bound(
             rms=(TIMED_SLACK if size < MANY_ELEMENTS else MANY_SLACK) * max(b.rms for b in among),
-            peak=TIMED_SLACK * max(b.peak for b in among),
+            peak=peak_slack * max(b.peak for b in among),
         )
         for *among, size in zip(*known, sizes, strict=True)
     )

@@ -18,13 +18,16 @@ _LEAST_SHARE, _MOST_SHARE = 14, 6
 sample is large enough to be sure, and the longest runs are in most parts that are compared."""
 
 
-def add_outliers(values: torch.Tensor, factor: float, generator: torch.Generator) -> None:
+def add_outliers(
+    values: torch.Tensor, factor: float, generator: torch.Generator, *, most: bool = False
+) -> None:
     """Multiply some elements of a flat tensor by a factor, each of them once.
 
     Args:
         values: Flat; changed in place.
         factor: What outliers are multiplied by.
         generator: Source of the places, on the tensor's device.
+        most: Whether all runs are of the largest size: the error that is permitted must do for any.
     """
     numel = len(values)
     device = generator.device
@@ -33,7 +36,8 @@ def add_outliers(values: torch.Tensor, factor: float, generator: torch.Generator
     section = numel // _RUNS
     drawn = torch.rand(_RUNS, 2, generator=generator, device=device).tolist()
     for number, (size_luck, place_luck) in enumerate(drawn):
-        share = 2.0 ** -(_MOST_SHARE + size_luck * (_LEAST_SHARE - _MOST_SHARE))
+        luck = 0.0 if most else size_luck
+        share = 2.0 ** -(_MOST_SHARE + luck * (_LEAST_SHARE - _MOST_SHARE))
         size = int(numel * share)
         start = number * section + int(place_luck * (section - size))
         values[start : start + size].mul_(factor)

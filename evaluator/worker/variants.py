@@ -126,7 +126,7 @@ def _spiked(value: torch.Tensor, kind: DomainKind, generator: torch.Generator) -
         signs[_places(value.shape[-1], 1, generator)] = factor
         return value * (signs.unsqueeze(-1) * signs)
     spiked = value.clone(memory_format=torch.contiguous_format)
-    add_outliers(spiked.view(-1), factor, generator)
+    add_outliers(spiked.view(-1), factor, generator, most=True)
     return spiked
 
 
