@@ -12,9 +12,6 @@ __all__ = ["bounds_by_variant", "require_vote", "steady_variants", "timed_bounds
 
 TIMED_SLACK = 2.0
 """Timed outputs are compared with the reference's own precision, whose error adds to theirs."""
-STEADY = 3.0
-"""How many times as large the bound of a distribution may be as those of the own one and of that
-with outliers, to be one of timed sets."""
 PEAK_SLACK = 8.0
 """The same for the largest error of other distributions, which differs from draw to draw. What was
 not computed is off by far more."""
@@ -25,6 +22,9 @@ MANY_SLACK = 1.25
 Source: the triangle inequality. The reference errs by a sixteenth of the bound at most
     (`correctness.bound_of`), which makes 1.06; a product in TF32 would pass at 2.
 """
+STEADY = 3.0
+"""How many times as large the bound of a distribution may be as those of the own one and of that
+with outliers, to be one of timed sets."""
 
 
 def bounds_by_variant(
