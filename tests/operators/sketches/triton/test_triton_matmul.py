@@ -50,7 +50,9 @@ PACKED_TILES = {**TILES, "BLOCK_K": 32}
 def _catalogue_cases() -> Iterator[tuple[str, Case]]:
     plain: dict[str, Any] = {"variations": ((1.0, 0.0), (-8.0, 0.0)), "tolerance": 32.0}
     for problem in load_level(1, Scale.TINY, FAMILY):
-        yield f"tiled {problem.name}", case_of(TILED_MATMUL, problem, **plain)
+        # A long sum in order, against one that some processors' libraries sum in 16 parts.
+        sums = {**plain, "tolerance": 128.0} if problem.id == 6 else plain
+        yield f"tiled {problem.name}", case_of(TILED_MATMUL, problem, **sums)
         if problem.id in (7, 9):
             yield f"wide {problem.name}", case_of(WIDE_MATMUL, problem, **plain)
         if problem.id != 6:
