@@ -34,8 +34,11 @@ def add_outliers(
     places = torch.randint(numel, (-(-numel // _SINGLE),), generator=generator, device=device)
     single = values[places] * factor
     section = numel // _RUNS
-    drawn = torch.rand(_RUNS, 2, generator=generator, device=device).tolist()
-    for number, (size_luck, place_luck) in enumerate(drawn):
+    coin, *drawn = torch.rand(1 + 2 * _RUNS, generator=generator, device=device).tolist()
+    # Who sees a run in a sample knows of the single ones, so half of the sets have none.
+    with_runs = most or coin < 0.5
+    lucks = zip(drawn[::2], drawn[1::2], strict=True) if with_runs else ()
+    for number, (size_luck, place_luck) in enumerate(lucks):
         luck = 0.0 if most else size_luck
         share = 2.0 ** -(_MOST_SHARE + luck * (_LEAST_SHARE - _MOST_SHARE))
         size = int(numel * share)

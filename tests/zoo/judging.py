@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from archives.candidate import Candidate
 from archives.evaluation import Evaluation, Status
-from evaluator.evaluator import EvaluationRequest
+from evaluator.evaluator import EvaluationRequest, Purpose
 from evaluator.referee.referee import Referee
 from evokernel.fast_p import Score, summarise
 from tests.zoo.entries import FAILS, LIBRARY, NO_GAIN, Entry, problem
@@ -15,10 +15,11 @@ TRIES = 5
 NO_GAIN_BELOW = 1.1
 
 
-def evaluate(referee: Referee, entry: Entry) -> Evaluation:
+def evaluate(referee: Referee, entry: Entry, *, purpose: Purpose = Purpose.SEARCH) -> Evaluation:
     """Judge; again where the host was too busy."""
     what = problem(entry.problem)
-    request = EvaluationRequest(problem=what, candidate=Candidate.of(what.key, entry.source))
+    candidate = Candidate.of(what.key, entry.source)
+    request = EvaluationRequest(problem=what, candidate=candidate, purpose=purpose)
     for _ in range(TRIES):
         verdict = referee.evaluate(request)
         if verdict.status is not Status.UNSTABLE or NO_GAIN in entry.verdicts:
