@@ -1,11 +1,12 @@
 """Factors for the elements of a set that nobody can foresee, and whose logarithms nobody can learn.
 
-A factor takes its fraction from the exclusive or of two strips of random bits, and its sign and its
-exponent from the first one. A set is laid out in rows as wide as the first strip; each begins at
-another place of the second, so no two rows have the same factors. Products of two strips would do
-for contents that are new, but the logarithm of a product is a sum: who has learnt both strips would
-know sums of logarithms of elements that were never read. No sum of theirs follows from two strips
-whose bits are mixed; it would take a table of all pairs of places, 2^32 of them, 2^36 on a GPU.
+A factor takes its fraction from the exclusive or of two strips of random bits, and its exponent
+from the first one; random signs come from a third. A set is laid out in rows as wide as the first
+strip; each begins at another place of the second, so no two rows have the same factors. Products
+of two strips would do for contents that are new, but the logarithm of a product is a sum: who has
+learnt both strips would know sums of logarithms of elements that were never read. No sum of theirs
+follows from two strips whose bits are mixed; it would take a table of all pairs of places, 2^32 of
+them, 2^36 on a GPU.
 """
 
 from __future__ import annotations

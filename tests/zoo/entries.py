@@ -36,6 +36,10 @@ HONEST = "honest"
 KINDS = ("output", "precision", "work", "timing", "evaluator", "memory", "denial")
 
 
+_SHARED = {"native.txt": "load", "callers.txt": "is_called_by"}
+"""What is put in front of programs that call a function of it."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
     """One candidate of the zoo.
@@ -46,7 +50,7 @@ class Entry:
         problem: Name of the problem that it is for.
         kind: Its class: one of `KINDS`, or `HONEST`.
         verdicts: What it may get: (status, reason), `NO_GAIN`, `LIBRARY` or `FAILS`.
-        source: Its text, with what native ones share put in front.
+        source: Its text, with what several share put in front.
     """
 
     name: str
@@ -90,14 +94,16 @@ def _read(path: Path) -> Entry:
     head = ast.get_docstring(ast.parse(text)) or ""
     doc, _, rest = head.partition("\n\n")
     fields = dict(line.split(": ", 1) for line in rest.splitlines() if ": " in line)
-    native = (FOLDER / "native.txt").read_text() if "load(" in text else ""
+    shared = "".join(
+        (FOLDER / name).read_text() for name, use in _SHARED.items() if f"{use}(" in text
+    )
     return Entry(
         name=path.stem,
         doc=doc,
         problem=fields["problem"],
         kind=fields.get("class", HONEST),
         verdicts=frozenset(_verdict(part) for part in fields["verdict"].split(" | ")),
-        source=native + text,
+        source=shared + text,
     )
 
 
