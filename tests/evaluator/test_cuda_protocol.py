@@ -20,6 +20,8 @@ from problems.errors import ProblemError
 from problems.problem import Problem
 from tests.evaluator.referee_cases import LINEAR, SOFTMAX, problem_of
 from tests.evaluator.stand_in_gpu import open_arena
+from tests.zoo.entries import cheats
+from tests.zoo.entries import problem as zoo_problem
 
 HEAD = "import torch\nfrom torch import nn\n\n\nclass ModelNew(nn.Module):"
 SCALED = """
@@ -121,10 +123,9 @@ def test_what_is_right_near_the_own_distribution_alone_does_not_pass_while_timed
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, memory_bytes: int
 ) -> None:
     monkeypatch.setattr("evaluator.referee.cuda.memory.CONTEXT_BYTES", 1)
-    zoo = Path(__file__).parent.parent / "zoo"
-    problem = problem_of((zoo / "problems" / "clamp.py").read_text())
-    cheat = (zoo / "cheats" / "passed_on_when_timed.py").read_text()
-    findings, failure, session = climbed(problem, cheat, tmp_path, memory_bytes=memory_bytes)
+    cheat = next(entry for entry in cheats() if entry.name == "passed_on_when_timed")
+    problem = problem_of(zoo_problem(cheat.problem).source)
+    findings, failure, session = climbed(problem, cheat.source, tmp_path, memory_bytes=memory_bytes)
     assert session.memory.in_turn == (memory_bytes < 1 << 30)
     assert isinstance(failure, CandidateFailed)
     assert (failure.status, failure.reason) == (Status.WRONG_VALUE, "wrong_when_timed")
