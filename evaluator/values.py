@@ -15,6 +15,7 @@ __all__ = [
     "ITEM_BYTES",
     "SIGNAL_BYTES",
     "FrameError",
+    "Permitted",
     "ValueSpec",
     "decode_value",
     "encode_value",
@@ -53,6 +54,30 @@ _MAX_ELEMENTS = 1 << 46
 
 class FrameError(EvaluatorError):
     """The other side sent something that does not belong to the protocol."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Permitted:
+    """What the contents of a problem's input sets may be.
+
+    Attributes:
+        variants: Distributions that timed sets may be of.
+        runs: Whether outliers may be neighbours, in timed sets and in the check's. A product of
+            many of them overflows, and infinity times what has come to zero is no number: where
+            that begins tells of the order of the factors, not of whether a program is right.
+    """
+
+    variants: tuple[str, ...] = ("own",)
+    runs: bool = True
+
+    def to_json(self) -> dict[str, Any]:
+        """Encode it as the fields of a reply."""
+        return {"variants": list(self.variants), "runs": self.runs}
+
+    @classmethod
+    def of(cls, reply: Mapping[str, Any]) -> Permitted:
+        """Read it from a reply of a trusted worker."""
+        return cls(variants=tuple(reply["variants"]), runs=bool(reply["runs"]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -42,10 +42,12 @@ Reference worker
     open    source, precision, seed; optional domains (list of {"kind", "upper"}; empty: inferred)
             -> inputs, init, state, outputs (lists of value specs; init: one encoded value),
             tuple (true: the model returns a tuple), domains (as used, with "inferred")
-    draw    base, seed, variant        -> fills a set from get_inputs() and a hidden variation, one
-            of `VARIANTS`; applied (false: the domains permit no such variation, own was drawn)
+    draw    base, seed, variant, runs (whether outliers may be neighbours) -> fills a set from
+            get_inputs() and a hidden variation, one of `VARIANTS`; applied (false: the domains
+            permit no such variation, own was drawn)
     stock   seed, sets                 -> prepares a reservoir of own-distribution values: variants
-            (those of `TIMED_VARIANTS` that the problem permits)
+            (those of `TIMED_VARIANTS` that the problem permits), runs (whether outliers may be
+            neighbours)
     mix     bases, variants (of each), seed -> fills sets with contents never seen before, fast
     weights seed (null: as constructed) -> sets and publishes parameters and buffers in `state`
     expect  base, at                   -> float64 outputs at offset `at` of `expected`: outputs;
@@ -90,7 +92,7 @@ CUDA reference worker (role "cuda_reference")
     open    as the reference worker's; optional pointers (list of [output, input, dimension])
             -> the same, and numbers (of some set)
     weights seed                       -> as the reference worker's
-    draw    number, seed, variant      -> draws a check set, which keeps that number
+    draw    number, seed, variant, runs -> draws a check set, which keeps that number
     expect  number                     -> computes what it should give: float64, deviations (of the
             own precision), means (of the float64 outputs)
     nulls   number, constants, enough  -> found: for each output, by name, the deviation of what

@@ -54,6 +54,7 @@ class Draws:
         inputs: SharedMemory,
         expected: SharedMemory,
         pointers: Mapping[int, Pointer],
+        runs: bool,
     ) -> None:
         """Prepare it; nothing is drawn yet.
 
@@ -64,9 +65,11 @@ class Draws:
             inputs: The shared file of inputs.
             expected: The shared file of expected outputs.
             pointers: Outputs that are indices into an input, by number.
+            runs: Whether outliers may be neighbours.
         """
         self.bounds: dict[str, tuple[Bound, ...]] = {}
         self.weights_lock = threading.Lock()
+        self._runs = runs
         self._reference = reference
         self._opened = opened
         self._memory = memory
@@ -176,7 +179,7 @@ class Draws:
     def _draw(self, planned: PlannedSet, number: int) -> tuple[int, tuple[Expected, ...]]:
         base = self._memory.check_base(number)
         exact_at, own_at = self._memory.expected_at(number)
-        self._reference.draw(base, secret_seed(), planned.variant)
+        self._reference.draw(base, secret_seed(), planned.variant, runs=self._runs)
         exact = self._reference.expect(base, exact_at)
         own = self._reference.call(base, own_at)
         pairs = zip(self.outputs_of(exact, base), self._plain_outputs(own), strict=True)

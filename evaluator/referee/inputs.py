@@ -27,6 +27,7 @@ from evaluator.wire import ALIGNMENT_BYTES, ITEM_BYTES, ValueSpec, layout
 
 __all__ = [
     "CHECK_PLAN",
+    "COMMON_VARIANTS",
     "RENEWAL",
     "Hand",
     "MemoryPlan",
@@ -76,7 +77,7 @@ def secret_seed() -> int:
     return secrets.randbits(63)
 
 
-_COMMON = ("own", "spiked")
+COMMON_VARIANTS = ("own", "spiked")
 """Twice as many timed sets are of these as of each other distribution."""
 
 
@@ -109,7 +110,7 @@ class TimedDeck:
             permitted: Those of the wire's `TIMED_VARIANTS` that the problem permits.
             rng: Source of the order.
         """
-        self._cards = [one for one in permitted for _ in range(1 + (one in _COMMON))]
+        self._cards = [one for one in permitted for _ in range(1 + (one in COMMON_VARIANTS))]
         self._rng = rng
         self._left: list[str] = []
 

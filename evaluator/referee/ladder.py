@@ -262,7 +262,6 @@ class _Trial(Generic[P]):
             watch = self._arena.watch(process)
             if number not in self._findings.latencies:
                 self._findings.latencies.update(watch.race([number])[1])
-                process.require_idle()
             blocks = watch.blocks(number, self._findings.latencies[number], effort)
             self._findings.latencies[number] = estimate(blocks).latency_ms
             process.require_idle()

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from archives.evaluation import Status
 from evaluator.referee.deadlines import Deadlines
 from evaluator.referee.spawner import Worker
+from evaluator.values import Permitted
 from evaluator.wire import CROWDED, ChannelClosed, ValueSpec
 from problems.errors import EvaluatorError, ProblemError, WorkerDied, WorkerTimeout
 from problems.problem import Problem
@@ -52,13 +53,14 @@ class ReferenceWorker:
         fields = {"source": self._problem.source, "precision": self._problem.precision}
         return OpenedProblem(self.ask("open", seed=seed, domains=list(domains), **fields))
 
-    def draw(self, base: int, seed: int, variant: str) -> bool:
+    def draw(self, base: int, seed: int, variant: str, *, runs: bool) -> bool:
         """Fill a set; False where the inputs' domains permit no such variant."""
-        return bool(self.ask("draw", base=base, seed=seed, variant=variant).get("applied", True))
+        reply = self.ask("draw", base=base, seed=seed, variant=variant, runs=runs)
+        return bool(reply.get("applied", True))
 
-    def stock(self, seed: int, sets: int) -> tuple[str, ...]:
-        """Prepare what `mix` draws from; return the `TIMED_VARIANTS` that the problem permits."""
-        return tuple(self.ask("stock", seed=seed, sets=sets)["variants"])
+    def stock(self, seed: int, sets: int) -> Permitted:
+        """Prepare what `mix` draws from; return what the problem's inputs may be."""
+        return Permitted.of(self.ask("stock", seed=seed, sets=sets))
 
     def begin_mix(self, bases: Sequence[int], variants: Sequence[str], seed: int) -> None:
         """Start to fill sets with contents that nobody has seen; `finish_mix` waits for them."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -14,6 +15,7 @@ from evaluator.referee.correctness import Bound
 from evaluator.referee.deadlines import Deadlines
 from evaluator.referee.device import CoreSets
 from evaluator.referee.draws import CheckSet, Draws, row_major
+from evaluator.referee.evenness import even_variants
 from evaluator.referee.footprint import needed_bytes, plan_of, require_fit, stock_sets
 from evaluator.referee.indices import Indices, Pointer, pointers
 from evaluator.referee.inputs import Hand, MemoryPlan, TimedDeck, secret_seed
@@ -21,7 +23,7 @@ from evaluator.referee.reference import ReferenceWorker
 from evaluator.referee.sessions import closing_on_error
 from evaluator.referee.shared_memory import SharedMemory
 from evaluator.referee.spawner import Spawner, WorkerPlan
-from evaluator.referee.timing import calls_per_leg
+from evaluator.referee.timing import MIN_LEG_MS, calls_per_leg
 from evaluator.referee.votes import require_vote, steady_variants, timed_bounds
 from evaluator.wire import ALIGNMENT_BYTES, ValueSpec, layout
 from problems.graph import OperatorGraph
@@ -114,7 +116,15 @@ class Session:
         if self._cores.opens_aside:
             for worker in (self.reference.worker, self._mixer.worker):
                 worker.promote(self._cores.timed)
+        self._deck = TimedDeck(("own",), self._rng)
         self.alone_ms = self.measure_alone()
+        calls = max(1, min(math.ceil(MIN_LEG_MS / self.alone_ms), self.max_calls()))
+
+        def leg_ms(variant: str) -> float:
+            self._deck = TimedDeck((variant,), self._rng)
+            return self.reference_leg_ms(self.mixed_bases(calls))
+
+        self._deck = TimedDeck(even_variants(self._steady, leg_ms), self._rng)
         self.reference.worker.stop()
 
     @property
@@ -253,10 +263,12 @@ class Session:
             inputs=self.inputs,
             expected=self._expected,
             pointers=pointing,
+            runs=permitted.runs,
         )
         self.checks = self._draws.survey() if self.memory.in_turn else self.draw_checks()
         require_vote(self.problem.label, [check.voids for check in self.checks])
-        self._deck = TimedDeck(steady_variants(permitted, self._draws.bounds), self._rng)
+        self._steady = steady_variants(permitted.variants, self._draws.bounds)
+        self._deck = TimedDeck(self._steady, self._rng)
 
     def _size_memory(self) -> None:
         require_fit(self.problem.label, self.memory.total_bytes)

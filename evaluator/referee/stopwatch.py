@@ -40,6 +40,7 @@ from evaluator.referee.timing import (
     estimate,
     slope_agrees,
     slope_ms,
+    warm_blocks,
 )
 
 __all__ = ["Stopwatch"]
@@ -103,7 +104,7 @@ class Stopwatch:
             found = self._round(index, calls, effort)
             if self._kept is not None:
                 self._kept.require_unchanged(self._candidate)
-            kept += self._undisturbed(found)
+            kept += self._undisturbed(found if kept else warm_blocks(found))
             if len(kept) >= MIN_BLOCKS and estimate(kept).width <= effort.max_width:
                 self._require_slope(index, calls, estimate(kept))
                 self._require_prompt(estimate(kept))
@@ -124,18 +125,22 @@ class Stopwatch:
         """Let both sides touch the memory that the outputs of a leg will need.
 
         A candidate's first full leg is still 10-25 % slow, so it gets two. An output of the first
-        one is held from then on, so that the second one finds memory for one more.
+        one is held from then on, so that the second one finds memory for one more. Neither counts,
+        so both may meet the same contents.
 
         Returns:
             Calls that make a leg, now that its time is known better.
         """
         session = self._session
         calls = calls_per_leg(session.alone_ms, latency_ms, session.max_calls())
-        self._reference_leg(session.mixed_bases(calls))
-        latency_ms = self._candidate_call_ms(index, calls)
+        bases = session.mixed_bases(calls)
+        self._reference_leg(bases)
+        latency_ms = self._per_call(self._candidate_leg(index, bases), calls)
         self._kept = Keepsake.take(session, self._candidate, calls)
         calls = calls_per_leg(session.alone_ms, latency_ms, session.max_calls())
-        self._candidate_call_ms(index, calls)
+        if calls != len(bases):
+            bases = session.mixed_bases(calls)
+        self._candidate_leg(index, bases)
         return calls
 
     def _block(self, index: int, calls: int) -> Block:

@@ -31,6 +31,7 @@ __all__ = [
     "noise_floor",
     "slope_agrees",
     "slope_ms",
+    "warm_blocks",
 ]
 
 Z_99 = 2.576
@@ -41,6 +42,8 @@ MAX_LEG_MS = 50.0
 MIN_TRIMMED_BLOCKS = 4
 MIN_CALLS = 2
 """With one call a leg, a kept output buffer would never be seen overwritten."""
+COLD_FACTOR = 1.5
+"""Until the memory of large outputs has come, the first legs take up to six times as long."""
 LEAST_MS = 1e-5
 """A call faster than 10 ns is no call: keeps logarithms finite where nothing was done."""
 LEAST_NOISE_FLOOR = 0.015
@@ -184,6 +187,21 @@ def slope_agrees(own_ms: float, slopes_ms: Sequence[float]) -> bool:
     """Tell whether the slope clock confirms a time; any one of its readings suffices."""
     low, high = SLOPE_BAND
     return any(low * own_ms <= slope <= high * own_ms for slope in slopes_ms)
+
+
+def warm_blocks(blocks: Sequence[Block]) -> Sequence[Block]:
+    """Leave out the first blocks of a process, as long as a candidate's leg in them was cold.
+
+    Nobody gains by that but who is slow to begin with, and no more than by a longer warm-up.
+
+    Args:
+        blocks: In the order in which they were timed.
+    """
+    usual_ms = median(leg_ms for block in blocks for leg_ms in block.candidate_ms)
+    cold = 0
+    while cold < len(blocks) and max(blocks[cold].candidate_ms) > COLD_FACTOR * usual_ms:
+        cold += 1
+    return blocks[cold:]
 
 
 def noise_floor(a_a_speedups: Sequence[float]) -> float:

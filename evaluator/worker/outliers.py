@@ -6,9 +6,11 @@ right there, overlooks single elements; whole rows alone change functions of row
 
 from __future__ import annotations
 
+from enum import Enum
+
 import torch
 
-__all__ = ["add_outliers"]
+__all__ = ["Runs", "add_outliers"]
 
 _SINGLE = 4096
 """One element in so many is an outlier by itself."""
@@ -18,8 +20,22 @@ _LEAST_SHARE, _MOST_SHARE = 14, 6
 sample is large enough to be sure, and the longest runs are in most parts that are compared."""
 
 
+class Runs(Enum):
+    """Which runs of neighbours a set has beside its single outliers.
+
+    Attributes:
+        NONE: None.
+        SOME: Half of the sets have runs, of all sizes.
+        LONGEST: Each set has runs of the largest size: what is permitted there must do for any.
+    """
+
+    NONE = "none"
+    SOME = "some"
+    LONGEST = "longest"
+
+
 def add_outliers(
-    values: torch.Tensor, factor: float, generator: torch.Generator, *, most: bool = False
+    values: torch.Tensor, factor: float, generator: torch.Generator, runs: Runs
 ) -> None:
     """Multiply some elements of a flat tensor by a factor, each of them once.
 
@@ -27,7 +43,7 @@ def add_outliers(
         values: Flat; changed in place.
         factor: What outliers are multiplied by.
         generator: Source of the places, on the tensor's device.
-        most: Whether all runs are of the largest size: the error that is permitted must do for any.
+        runs: Which runs there are.
     """
     numel = len(values)
     device = generator.device
@@ -36,10 +52,10 @@ def add_outliers(
     section = numel // _RUNS
     coin, *drawn = torch.rand(1 + 2 * _RUNS, generator=generator, device=device).tolist()
     # Who sees a run in a sample knows of the single ones, so half of the sets have none.
-    with_runs = most or coin < 0.5
+    with_runs = runs is Runs.LONGEST or (runs is Runs.SOME and coin < 0.5)
     lucks = zip(drawn[::2], drawn[1::2], strict=True) if with_runs else ()
     for number, (size_luck, place_luck) in enumerate(lucks):
-        luck = 0.0 if most else size_luck
+        luck = 0.0 if runs is Runs.LONGEST else size_luck
         share = 2.0 ** -(_MOST_SHARE + luck * (_LEAST_SHARE - _MOST_SHARE))
         size = int(numel * share)
         start = number * section + int(place_luck * (section - size))

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from archives.evaluation import Status
+from evaluator.values import Permitted
 from evaluator.worker.failures import Failure, describe
 from evaluator.worker.legs import Leg, write_outputs
 from evaluator.worker.opened import (
@@ -17,12 +18,13 @@ from evaluator.worker.opened import (
     open_problem,
     to_float64,
 )
+from evaluator.worker.outliers import Runs
 from evaluator.worker.serve import Handler
 from evaluator.worker.state import publish_state
 from evaluator.worker.stock import Reservoir
 from evaluator.worker.tensors import Memory, read, write
-from evaluator.worker.timed_variants import permitted_variants
-from evaluator.worker.variants import vary
+from evaluator.worker.timed_variants import mixed_contents, permitted_contents, timed_runs
+from evaluator.worker.variants import vary, varying
 
 __all__ = ["ReferenceWorker"]
 
@@ -39,6 +41,7 @@ class ReferenceWorker:
         self._leg = Leg()
         self._opened: OpenedProblem | None = None
         self._reservoirs: list[Reservoir] = []
+        self._permitted = Permitted()
         self.handlers: dict[str, Handler] = {
             "open": self._open,
             "draw": self._draw,
@@ -64,9 +67,10 @@ class ReferenceWorker:
     def _draw(self, request: dict[str, Any]) -> dict[str, Any]:
         opened = self._problem()
         values = opened.sample(request["seed"])
-        generator = torch.Generator().manual_seed(request["seed"])
+        generator = varying(request["seed"], opened.device)
+        runs = Runs.LONGEST if request["runs"] else Runs.NONE
         varied = [
-            vary(value, domain, request["variant"], generator)
+            vary(value, domain, request["variant"], generator, runs)
             for value, domain in zip(values, opened.domains, strict=True)
         ]
         buffer = self._memory["inputs"].buffer()
@@ -81,15 +85,19 @@ class ReferenceWorker:
             Reservoir([draw[number] for draw in draws], domain)
             for number, domain in enumerate(opened.domains)
         ]
-        return {"variants": permitted_variants(opened, self._reservoirs, request["seed"])}
+        louder = mixed_contents(opened, self._reservoirs, request["seed"])
+        self._permitted = permitted_contents(opened, louder)
+        return self._permitted.to_json()
 
     def _mix(self, request: dict[str, Any]) -> dict[str, Any]:
         opened = self._problem()
         generator = torch.Generator().manual_seed(request["seed"])
         buffer = self._memory["inputs"].buffer()
+        runs = timed_runs(self._permitted)
         for base, variant in zip(request["bases"], request["variants"], strict=True):
             for spec, reservoir in zip(opened.inputs, self._reservoirs, strict=True):
-                value = reservoir.mix(read(buffer, base, spec), generator, variant)
+                target = read(buffer, base, spec)
+                value = reservoir.mix(target, generator, variant, runs=runs)
                 if not isinstance(value, torch.Tensor):
                     write(buffer, base, spec, value)
         return {}

@@ -22,7 +22,7 @@ from collections.abc import Sequence
 import torch
 
 from evaluator.worker.domains import is_real
-from evaluator.worker.outliers import add_outliers
+from evaluator.worker.outliers import Runs, add_outliers
 from evaluator.worker.strips import MIDDLE_SCALE, NUM_PLACES, Strips
 from evaluator.worker.variants import number_factor, scale_up
 from problems.problem import Domain, DomainKind
@@ -73,6 +73,7 @@ class Reservoir:
         generator: torch.Generator,
         variant: str = "own",
         *,
+        runs: Runs = Runs.SOME,
         louder: bool = False,
     ) -> object:
         """Make a value never seen before.
@@ -81,6 +82,7 @@ class Reservoir:
             target: Row-major tensor that is filled; anything else for a plain number.
             generator: Source of the randomness, on the pool's device.
             variant: One of the wire's `TIMED_VARIANTS`.
+            runs: Which outliers are neighbours, where the variant has outliers.
             louder: Double it.
 
         Returns:
@@ -96,7 +98,7 @@ class Reservoir:
         elif kind is DomainKind.PROBABILITY and target.dim() > 0:
             self._mix_rows(target, generator)
         elif self._is_multiplied(target):
-            self._multiply(target.view(-1), generator, variant, louder=louder)
+            self._multiply(target.view(-1), generator, variant, runs, louder=louder)
         else:
             self._gather(target, generator)
         return target
@@ -114,7 +116,13 @@ class Reservoir:
         return value * float(_scales(1, generator)) * number_factor(variant) * (1 + louder)
 
     def _multiply(
-        self, target: torch.Tensor, generator: torch.Generator, variant: str, *, louder: bool
+        self,
+        target: torch.Tensor,
+        generator: torch.Generator,
+        variant: str,
+        runs: Runs,
+        *,
+        louder: bool,
     ) -> None:
         """Fill with the pool from an element on, round its end, times factors."""
         assert self._pool is not None
@@ -131,7 +139,7 @@ class Reservoir:
         strips.multiply(end, target[head:], variant, places[NUM_PLACES:], louder=louder)
         if variant == "spiked":
             sign = -1 if self._domain.kind in _SIGNED else 1
-            add_outliers(target, sign * scale_up(target.dtype), generator)
+            add_outliers(target, sign * scale_up(target.dtype), generator, runs)
 
     def _strips_for(self, target: torch.Tensor, generator: torch.Generator) -> Strips:
         """Return the strips, which are drawn when they are first needed."""

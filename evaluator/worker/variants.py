@@ -6,10 +6,10 @@ import torch
 
 from evaluator.wire import VARIANTS
 from evaluator.worker.domains import is_real
-from evaluator.worker.outliers import add_outliers
+from evaluator.worker.outliers import Runs, add_outliers
 from problems.problem import Domain, DomainKind
 
-__all__ = ["number_factor", "scale_up", "vary"]
+__all__ = ["number_factor", "scale_up", "vary", "varying"]
 
 _SCALE_UP = {torch.float16: 2.0}
 _SCALE_UP_DEFAULT = 8.0
@@ -26,8 +26,20 @@ _SPIKED = 4096
 """One row of probabilities in so many is an outlier: who looks at some rows alone misses it."""
 
 
+_APART = 1 << 40
+
+
+def varying(seed: int, device: torch.device) -> torch.Generator:
+    """Return a source of variations of what is drawn with a seed.
+
+    Its numbers are others than those: with the same ones, the first elements of a set would tell
+    where its outliers are.
+    """
+    return torch.Generator(device).manual_seed(seed ^ _APART)
+
+
 def vary(
-    value: object, domain: Domain, variant: str, generator: torch.Generator
+    value: object, domain: Domain, variant: str, generator: torch.Generator, runs: Runs
 ) -> tuple[object, bool]:
     """Return a variation of one input.
 
@@ -36,6 +48,7 @@ def vary(
         domain: What it must stay inside.
         variant: One of `VARIANTS`.
         generator: Source of the randomness.
+        runs: Which of its outliers are neighbours, where the variant has outliers.
 
     Returns:
         The variation, and whether the domain permitted one (else the value itself).
@@ -53,7 +66,7 @@ def vary(
         return _vary_probability(value, variant, generator), True
     if not is_real(domain.kind) or not value.is_floating_point():
         return value, False
-    return _vary_real(value, domain.kind, variant, generator)
+    return _vary_real(value, domain.kind, variant, generator, runs)
 
 
 def scale_up(dtype: torch.dtype) -> float:
@@ -62,7 +75,7 @@ def scale_up(dtype: torch.dtype) -> float:
 
 
 def _vary_real(
-    value: torch.Tensor, kind: DomainKind, variant: str, generator: torch.Generator
+    value: torch.Tensor, kind: DomainKind, variant: str, generator: torch.Generator, runs: Runs
 ) -> tuple[torch.Tensor, bool]:
     if variant == "scaled_up":
         return value * scale_up(value.dtype), True
@@ -72,7 +85,7 @@ def _vary_real(
         positive = kind is DomainKind.POSITIVE
         return (value, False) if positive else (-value, True)
     if variant == "spiked":
-        return _spiked(value, kind, generator), True
+        return _spiked(value, kind, generator, runs), True
     return _around_zero(value, kind, generator), True
 
 
@@ -115,7 +128,9 @@ def _vary_probability(
     return (powered / powered.sum(-1, keepdim=True)).to(value.dtype)
 
 
-def _spiked(value: torch.Tensor, kind: DomainKind, generator: torch.Generator) -> torch.Tensor:
+def _spiked(
+    value: torch.Tensor, kind: DomainKind, generator: torch.Generator, runs: Runs
+) -> torch.Tensor:
     """Scale few elements up, some of them neighbours; negate them where the domain permits."""
     factor = scale_up(value.dtype)
     if kind is not DomainKind.POSITIVE:
@@ -126,7 +141,7 @@ def _spiked(value: torch.Tensor, kind: DomainKind, generator: torch.Generator) -
         signs[_places(value.shape[-1], 1, generator)] = factor
         return value * (signs.unsqueeze(-1) * signs)
     spiked = value.clone(memory_format=torch.contiguous_format)
-    add_outliers(spiked.view(-1), factor, generator, most=True)
+    add_outliers(spiked.view(-1), factor, generator, runs)
     return spiked
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
+import numpy as np
 import pytest
 
 from archives.candidate import Candidate
@@ -13,6 +14,7 @@ from archives.evaluation import Evaluation, Rung, Status
 from evaluator.evaluator import EvaluationRequest, Purpose
 from evaluator.referee.calibration import Noise, measure_noise
 from evaluator.referee.cpu import CpuStation
+from evaluator.referee.inputs import TimedDeck
 from evaluator.referee.referee import Referee
 from evaluator.referee.stopwatch import Stopwatch
 from evaluator.referee.timing import Block
@@ -341,3 +343,30 @@ def test_a_tied_index_is_right(referee: Referee) -> None:
     assert verdict.status in {Status.OK, Status.UNSTABLE}, verdict
     wrong = as_candidate(source).replace("x.argmax(dim=1)", "x.argmax(dim=1) ^ 1")
     assert evaluate(referee, problem, wrong).reason == "wrong_value"
+
+
+@pytest.mark.parametrize(
+    ("slow", "timed"), [("False", True), ("bool((x < 0).sum() > x.numel() / 4)", False)]
+)
+def test_what_takes_the_reference_longer_than_its_own_inputs_is_not_timed(
+    monkeypatch: pytest.MonkeyPatch, slow: str, timed: bool
+) -> None:
+    decks: list[Sequence[str]] = []
+
+    class Deck(TimedDeck):
+        def __init__(self, permitted: Sequence[str], rng: np.random.Generator) -> None:
+            super().__init__(permitted, rng)
+            decks.append(permitted)
+
+    monkeypatch.setattr("evaluator.referee.session.TimedDeck", Deck)
+    expression = f"torch.relu(torch.tanh(torch.tanh(x)) if {slow} else x)"
+    problem = problem_of(module(expression, "torch.rand(512, 2048)"))
+    same = problem.source.replace("class Model(", "class ModelNew(")
+    referee = new_referee()
+    try:
+        candidate = Candidate.of(problem.key, same)
+        referee.evaluate(EvaluationRequest(problem=problem, candidate=candidate))
+    finally:
+        referee.close()
+    assert {"own", "spiked", "scaled_up"} <= set(decks[-1])
+    assert ("negated" in decks[-1]) == timed

@@ -210,6 +210,22 @@ def test_a_model_that_would_overflow_meets_no_outliers(problem: OpenProblem) -> 
     assert permitted == ["own", "scaled_up", "negated", "around_zero"]
 
 
+def test_a_product_that_neighbours_overflow_meets_single_outliers_alone(
+    problem: OpenProblem,
+) -> None:
+    opened = problem(RELU.replace("torch.relu(x)", "torch.cumprod(x, 1)").replace("randn", "rand"))
+    permitted = opened.reference.demand("stock", seed=5, sets=4)
+    assert not permitted["runs"]
+    assert "spiked" in permitted["variants"]
+    for seed in range(10):
+        opened.reference.demand("mix", bases=[0], variants=["spiked"], seed=seed)
+        assert 0 < (opened.input(0) < 0).sum() <= 16
+        assert opened.draw(0, "spiked", seed=seed, runs=False)
+        assert 0 < (opened.input(0) < 0).sum() <= 16
+        assert opened.draw(0, "spiked", seed=seed, runs=True)
+        assert (opened.input(0) < 0).sum() > 1000
+
+
 def test_positive_contents_stay_positive(problem: OpenProblem) -> None:
     source = RELU.replace("torch.relu(x)", "torch.log(x)").replace(
         "randn(64, 1000)", "rand(64, 1000) + 0.1"

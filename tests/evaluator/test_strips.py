@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 import torch
 
-from evaluator.worker.outliers import add_outliers
 from evaluator.worker.strips import MIDDLE_SCALE, NUM_PLACES, Strips
 
 WIDTH = 1 << 16
@@ -73,23 +72,3 @@ def test_two_sets_have_no_factor_in_common() -> None:
     for number, one in enumerate(seen):
         for other in seen[:number]:
             assert (one == other).double().mean() < 1e-3
-
-
-@pytest.mark.parametrize("numel", [1, 3, 5, 700, 1 << 20])
-def test_outliers_are_single_ones_and_runs_each_scaled_once(numel: int) -> None:
-    generator = torch.Generator().manual_seed(2)
-    longest, single = [], 0
-    for _ in range(20):
-        values = torch.ones(numel)
-        add_outliers(values, -8.0, generator)
-        assert set(values.tolist()) <= {1.0, -8.0}
-        outlying = values < 0
-        assert outlying.any()
-        assert outlying.sum() <= numel / 16 + numel / 4096 + 1
-        edges = torch.diff(outlying.int(), prepend=torch.zeros(1), append=torch.zeros(1))
-        sizes = (edges == -1).nonzero() - (edges == 1).nonzero()
-        longest.append(int(sizes.max()))
-        single += int((sizes == 1).sum())
-    assert single
-    assert numel < 256 or single < 20 * (numel / 4096 + 5)
-    assert max(longest) >= numel / 256

@@ -17,6 +17,7 @@ from evaluator.referee.timing import (
     noise_floor,
     slope_agrees,
     slope_ms,
+    warm_blocks,
 )
 
 TIMES = st.floats(1e-3, 1e3)
@@ -108,6 +109,23 @@ def test_a_slowed_reference_voids_its_block() -> None:
     block = Block(reference_ms=(1.0, 1.3), candidate_ms=(1.0, 1.0))
     assert block.slowed(1.0, 1.25)
     assert not block.slowed(1.1, 1.25)
+
+
+@pytest.mark.parametrize(
+    ("legs_ms", "left_out"),
+    [
+        ([30, 31, 10, 11, 10, 10, 10, 11, 10, 10], 1),
+        ([10, 32, 27, 11, 10, 10, 10, 11, 10, 10], 2),
+        ([10, 11, 10, 10, 32, 31, 10, 11, 10, 10], 0),
+        ([10, 11], 0),
+    ],
+)
+def test_the_first_blocks_are_left_out_while_a_candidate_is_cold(
+    legs_ms: list[float], left_out: int
+) -> None:
+    pairs = zip(legs_ms[::2], legs_ms[1::2], strict=True)
+    blocks = [Block(reference_ms=(1.0, 1.0), candidate_ms=pair) for pair in pairs]
+    assert list(warm_blocks(blocks)) == blocks[left_out:]
 
 
 def test_the_slope_confirms_an_honest_clock_and_not_a_forged_one() -> None:

@@ -136,12 +136,15 @@ class ProblemHarness:
         for number in range(sets):
             self.draw(number)
 
-    def draw(self, number: int, variant: str = "own", seed: int | None = None) -> bool:
+    def draw(
+        self, number: int, variant: str = "own", seed: int | None = None, *, runs: bool = True
+    ) -> bool:
         reply = self.reference.demand(
             "draw",
             base=number * self.set_bytes,
             seed=100 + number if seed is None else seed,
             variant=variant,
+            runs=runs,
         )
         return bool(reply["applied"])
 

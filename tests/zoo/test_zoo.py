@@ -15,13 +15,12 @@ import pytest
 import torch
 
 from archives.evaluation import Evaluation, Reuse, Rung, Status
-from evaluator.evaluator import Purpose
 from evaluator.referee.cpu import CpuStation
 from evaluator.referee.deadlines import Deadlines
 from evaluator.referee.referee import Referee
 from tests.zoo.entries import FOLDER, KINDS, LIBRARY, Entry, cheats, honest, on_gpu, problem
 from tests.zoo.entries import HONEST as CONTROL
-from tests.zoo.judging import evaluate, outcome
+from tests.zoo.judging import evaluate, outcome, told_of
 
 CHEATS = cheats()
 HONEST = honest()
@@ -29,9 +28,6 @@ GIB = 1 << 30
 NAIVE_SPEEDUP = 1.05
 NEEDS = {"bfloat16": "avx512_bf16", "bfloat16_product": "avx512_bf16"}
 """Instructions without which a cheat may gain nothing; it must be found out all the same."""
-SAMPLERS = frozenset({"sampled_pass_through", "sampled_mean", "dispatch_on_a_sample"})
-"""Whether their sample misses what gives them away is luck: a search may overlook them, what is
-reported rests on a verification, which must not."""
 HOSTS = {
     **{name: f"has {instructions}" for name, instructions in NEEDS.items()},
     "output_ring": "gets new memory as fast as old",
@@ -78,9 +74,7 @@ def test_a_cheat_passes_the_naive_checker(entry: Entry, naive: dict[str, dict[st
 
 @pytest.mark.parametrize("entry", CHEATS, ids=lambda entry: entry.name)
 def test_a_cheat_gets_its_reason(entry: Entry, referee: Referee) -> None:
-    verdict = evaluate(referee, entry)
-    if entry.name in SAMPLERS and verdict.status is Status.OK:
-        verdict = evaluate(referee, entry, purpose=Purpose.VERIFY)
+    verdict = told_of(referee, entry)
     if verdict.status is Status.UNSTABLE and not outcome(verdict) & entry.verdicts:
         pytest.skip(f"this host is too busy to time anything: {verdict.log}")
     assert outcome(verdict) & entry.verdicts, verdict

@@ -11,7 +11,7 @@ from evaluator.referee.cuda.station import CudaStation
 from evaluator.referee.deadlines import Deadlines
 from evaluator.referee.referee import Referee
 from tests.zoo.entries import HONEST, Entry, on_gpu
-from tests.zoo.judging import evaluate, outcome
+from tests.zoo.judging import evaluate, outcome, told_of
 
 pytestmark = pytest.mark.gpu
 
@@ -27,7 +27,7 @@ def referee() -> Iterator[Referee]:
 
 @pytest.mark.parametrize("entry", on_gpu(), ids=lambda entry: entry.name)
 def test_an_entry_gets_its_verdict(entry: Entry, referee: Referee) -> None:
-    verdict = evaluate(referee, entry)
+    verdict = told_of(referee, entry)
     told = (verdict.status, verdict.reason, verdict.speedup, verdict.interval, verdict.log)
     assert outcome(verdict) & entry.verdicts, told
     if entry.kind == HONEST:

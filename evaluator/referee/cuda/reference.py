@@ -18,6 +18,7 @@ from evaluator.referee.failure import CandidateFailed
 from evaluator.referee.indices import Pointer
 from evaluator.referee.reference import OpenedProblem, ReferenceWorker
 from evaluator.referee.spawner import Worker
+from evaluator.values import Permitted
 from evaluator.wire import decode_value
 from problems.problem import Problem
 
@@ -102,9 +103,9 @@ class CudaReference:
         """Publish parameters and buffers: redrawn, or as constructed for None."""
         self._ask("weights", seed=seed)
 
-    def draw(self, number: int, seed: int, variant: str) -> None:
-        """Draw a check set."""
-        self._ask("draw", number=number, seed=seed, variant=variant)
+    def draw(self, number: int, seed: int, variant: str, *, runs: bool) -> None:
+        """Draw a check set, maybe with neighbours among its outliers."""
+        self._ask("draw", number=number, seed=seed, variant=variant, runs=runs)
 
     def expect(self, number: int) -> tuple[list[Deviation], list[float]]:
         """Compute what a set should give: the reference's own errors, and the outputs' means."""
@@ -161,14 +162,14 @@ class CudaReference:
         """Measure a candidate's outputs on a check set where they lie."""
         return _readable(self._ask("compare", number=number, outputs=list(outputs)))
 
-    def stock(self, seed: int, sets: int) -> tuple[str, ...]:
-        """Prepare what timed sets are mixed from; return the `TIMED_VARIANTS` that are permitted.
+    def stock(self, seed: int, sets: int) -> Permitted:
+        """Prepare what timed sets are mixed from; return what the problem's inputs may be.
 
         Args:
             seed: Of the randomness.
             sets: How many are drawn for it; 0: timed sets are drawn, not mixed.
         """
-        return tuple(self._ask("stock", seed=seed, sets=sets)["variants"])
+        return Permitted.of(self._ask("stock", seed=seed, sets=sets))
 
     def mix(self, variants: Sequence[str], seed: int, room: Room | None) -> list[Numbers]:
         """Fill timed sets, and copies of them in a room; return the plain numbers of each."""

@@ -50,7 +50,7 @@ _PLACES = 1 << 20
 
 
 def open_trial(session: CudaSession, trial: CudaCandidate) -> bool:
-    """Load the reference into a process as if it were a candidate; needs no gate.
+    """Load the reference into a process as if it were a candidate; needs a share of the gate.
 
     Args:
         session: The problem.
@@ -81,7 +81,13 @@ def measure_bases(session: CudaSession, trial: CudaCandidate) -> SealBases | Non
     Returns:
         None where the device or the reference cannot be queued.
     """
-    bases = session.seal_bases = _beside(session, trial)
+    try:
+        bases = _beside(session, trial)
+    except CandidateFailed as failure:
+        # It is the reference that failed in that process, not whoever is judged first.
+        _warn(session, failure)
+        bases = None
+    session.seal_bases = bases
     if bases is None:
         return None
     # The number of a leg is another one where legs can be sealed.

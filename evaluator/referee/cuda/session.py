@@ -25,7 +25,7 @@ from evaluator.referee.sessions import closing_on_error
 from evaluator.referee.shared_memory import SharedMemory
 from evaluator.referee.spawner import Spawner, WorkerPlan
 from evaluator.referee.votes import require_vote, steady_variants, timed_bounds
-from evaluator.values import SIGNAL_BYTES
+from evaluator.values import SIGNAL_BYTES, Permitted
 from evaluator.wire import ALIGNMENT_BYTES, ValueSpec, layout
 from problems.errors import EvaluatorError, WorkerDied
 from problems.graph import OperatorGraph
@@ -105,6 +105,7 @@ class CudaSession:
         self._hidden_seed = secret_seed()
         self._deck = TimedDeck(("own",), self._rng)
         self._hand = Hand()
+        self._permitted = Permitted()
         worker = spawner.spawn(replace(plan, memory=(self.state, self.signals)))
         self.reference = CudaReference(ReferenceWorker(worker, problem, deadlines))
         with closing_on_error(self):
@@ -282,13 +283,13 @@ class CudaSession:
             EvaluatorError: The reference worker has ended.
         """
         sets = 0 if self.memory.in_turn else STOCK_SETS
-        permitted = self.reference.stock(secret_seed(), sets)
+        self._permitted = self.reference.stock(secret_seed(), sets)
         self.checks = self.survey() if self.memory.in_turn else self.draw_checks(votes=True)
         require_vote(self.problem.label, [check.voids for check in self.checks])
-        self._deck = TimedDeck(steady_variants(permitted, self.bounds), self._rng)
+        self._deck = TimedDeck(steady_variants(self._permitted.variants, self.bounds), self._rng)
 
     def _draw(self, planned: PlannedSet, number: int) -> tuple[list[Deviation], list[float]]:
-        self.reference.draw(number, secret_seed(), planned.variant)
+        self.reference.draw(number, secret_seed(), planned.variant, runs=self._permitted.runs)
         return self.reference.expect(number)
 
     def _draw_alone(self, planned: PlannedSet) -> tuple[list[Deviation], list[float]]:

@@ -18,7 +18,7 @@ from problems.errors import EvaluatorError
 __all__ = ["furnish", "started", "timed_room"]
 
 T = TypeVar("T")
-TRIES, PAUSE_S = 60, 0.5
+PATIENCE_S, PAUSE_S = 30.0, 0.5
 
 
 def started(
@@ -48,7 +48,8 @@ def _patiently(session: CudaSession, work: Callable[[], T]) -> T:
     Raises:
         EvaluatorError: There is none, or the reference's process has ended.
     """
-    for _ in range(TRIES):
+    end_s = time.monotonic() + PATIENCE_S
+    while time.monotonic() < end_s:
         try:
             return work()
         except EvaluatorError:

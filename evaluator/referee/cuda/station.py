@@ -37,7 +37,7 @@ from problems.problem import Problem
 
 __all__ = ["CUDA_VERSION", "CudaStation"]
 
-CUDA_VERSION = "cuda-6"
+CUDA_VERSION = "cuda-7"
 """Changes whenever numbers would: those of two versions are never compared."""
 GIB = 1 << 30
 MAX_IN_FLIGHT = 14
@@ -204,7 +204,8 @@ class CudaStation:
                 with suppress(CandidateFailed):
                     # Opening it will fail then, and tell that no legs can be sealed.
                     furnish(session, trial)
-                is_open = open_trial(session, trial)
+                with bench.gate.shared():
+                    is_open = open_trial(session, trial)
                 with bench.gate.exclusive():
                     session.settle()
                     session.seal_bases = measure_bases(session, trial) if is_open else None

@@ -15,7 +15,8 @@ from evaluator.worker.cuda.driver import Driver
 from evaluator.worker.cuda.sealed import piece_of
 from evaluator.worker.cuda.timed_sets import dense
 from evaluator.worker.opened import OpenedProblem
-from evaluator.worker.variants import vary
+from evaluator.worker.outliers import Runs
+from evaluator.worker.variants import vary, varying
 
 __all__ = ["CheckSets", "tensors_in"]
 
@@ -54,15 +55,16 @@ class CheckSets:
         self._pointers = pointers
         self._sets: dict[int, _CheckSet] = {}
 
-    def draw(self, number: int, seed: int, variant: str) -> bool:
-        """Draw a set; tell whether the variant changed any input."""
+    def draw(self, number: int, seed: int, variant: str, *, runs: bool) -> bool:
+        """Draw a set, maybe with runs of outliers; tell whether the variant changed any input."""
         # The set that was there before makes room first.
         self._sets.pop(number, None)
         opened = self._opened
         values = opened.sample(seed)
-        generator = torch.Generator(opened.device).manual_seed(seed)
+        generator = varying(seed, opened.device)
+        neighbours = Runs.LONGEST if runs else Runs.NONE
         varied = [
-            vary(value, domain, variant, generator)
+            vary(value, domain, variant, generator, neighbours)
             for value, domain in zip(values, opened.domains, strict=True)
         ]
         self._sets[number] = _CheckSet(inputs=[dense(value) for value, _ in varied])

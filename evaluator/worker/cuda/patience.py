@@ -18,7 +18,7 @@ from evaluator.worker.serve import Handler
 __all__ = ["patient", "patiently"]
 
 T = TypeVar("T")
-_TRIES, _PAUSE_S = 32, 0.5
+_PATIENCE_S, _PAUSE_S = 16.0, 0.5
 
 
 def patiently(driver: Driver, work: Callable[[], T]) -> T:
@@ -31,7 +31,8 @@ def patiently(driver: Driver, work: Callable[[], T]) -> T:
     Raises:
         torch.OutOfMemoryError: There was none for a quarter of a minute.
     """
-    for _ in range(_TRIES):
+    end_s = time.monotonic() + _PATIENCE_S
+    while time.monotonic() < end_s:
         try:
             return work()
         except torch.OutOfMemoryError:

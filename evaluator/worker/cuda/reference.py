@@ -115,7 +115,9 @@ class CudaReferenceWorker:
         if not self._timed_sets().mixed:
             # One set has room at a time, be it timed or checked.
             self._rest({})
-        applied = self._check_sets().draw(request["number"], request["seed"], request["variant"])
+        applied = self._check_sets().draw(
+            request["number"], request["seed"], request["variant"], runs=request["runs"]
+        )
         return {"applied": applied}
 
     def _expect(self, request: dict[str, Any]) -> dict[str, Any]:
@@ -158,7 +160,7 @@ class CudaReferenceWorker:
             return {"deviations": None, "log": failure.log}
 
     def _stock(self, request: dict[str, Any]) -> dict[str, Any]:
-        return {"variants": self._timed_sets().stock(request["seed"], request["sets"])}
+        return self._timed_sets().stock(request["seed"], request["sets"]).to_json()
 
     def _mix(self, request: dict[str, Any]) -> dict[str, Any]:
         """Fill sets for a leg with contents never seen before, and a candidate's copies of them."""

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import torch
 
-from evaluator.wire import TIMED_VARIANTS
+from evaluator.values import Permitted
 from evaluator.worker.cuda.driver import Driver
 from evaluator.worker.cuda.rooms import Room, set_bytes
 from evaluator.worker.domains import is_real
 from evaluator.worker.opened import OpenedProblem
+from evaluator.worker.outliers import Runs
 from evaluator.worker.stock import Reservoir
-from evaluator.worker.timed_variants import permitted_variants
-from evaluator.worker.variants import vary
+from evaluator.worker.timed_variants import mixed_contents, permitted_contents, timed_runs
+from evaluator.worker.variants import vary, varying
 
 __all__ = ["TimedSets", "dense"]
 
@@ -32,40 +34,45 @@ class TimedSets:
         self._room: Room | None = None
         self._sets: list[list[object]] = []
         self._reservoirs: list[Reservoir] = []
+        self._permitted = Permitted()
 
     @property
     def mixed(self) -> bool:
         """Whether contents are mixed from a stock; else they are drawn."""
         return bool(self._reservoirs)
 
-    def stock(self, seed: int, sets: int) -> tuple[str, ...]:
-        """Draw what contents are mixed from; return the variants that the problem permits.
+    def stock(self, seed: int, sets: int) -> Permitted:
+        """Draw what contents are mixed from; return what the problem's inputs may be.
 
         Args:
             seed: Of the first set.
             sets: How many; 0: contents are drawn each time.
         """
         if not sets:
-            return tuple(one for one in TIMED_VARIANTS if one == "own" or self._permits(one, seed))
+            self._permitted = permitted_contents(self._opened, partial(self._louder, seed))
+            return self._permitted
         draws = [self._opened.sample(seed + number) for number in range(sets)]
         self._reservoirs = [
             Reservoir([dense(draw[number]) for draw in draws], domain)
             for number, domain in enumerate(self._opened.domains)
         ]
-        return permitted_variants(self._opened, self._reservoirs, seed)
+        louder = mixed_contents(self._opened, self._reservoirs, seed)
+        self._permitted = permitted_contents(self._opened, louder)
+        return self._permitted
 
     def fill(self, variants: Sequence[str], seed: int) -> Sequence[list[object]]:
         """Fill a set for each of some variants, and return them."""
         self._place(len(variants))
         sets = self._sets[: len(variants)]
+        runs = timed_runs(self._permitted)
         if self.mixed:
             generator = torch.Generator(self._opened.device).manual_seed(seed)
             for values, variant in zip(sets, variants, strict=True):
                 for number, reservoir in enumerate(self._reservoirs):
-                    values[number] = reservoir.mix(values[number], generator, variant)
+                    values[number] = reservoir.mix(values[number], generator, variant, runs=runs)
             return sets
         for number, (values, variant) in enumerate(zip(sets, variants, strict=True)):
-            for at, drawn in enumerate(self._varied(seed + number, variant)[0]):
+            for at, drawn in enumerate(self._varied(seed + number, variant, runs)[0]):
                 target = values[at]
                 if isinstance(drawn, torch.Tensor) and isinstance(target, torch.Tensor):
                     target.copy_(drawn)
@@ -73,26 +80,23 @@ class TimedSets:
                     values[at] = drawn
         return sets
 
-    def _permits(self, variant: str, seed: int) -> bool:
-        """Whether a variant changes the inputs, and the model gives finite outputs on it.
+    def _louder(self, seed: int, variant: str, runs: Runs) -> list[object] | None:
+        """Draw a set with real numbers twice as large; None where the variant changes nothing."""
+        values, changed = self._varied(seed, variant, runs)
+        for at, domain in enumerate(self._opened.domains):
+            value = values[at]
+            # A new tensor: a problem may keep what it gave.
+            if isinstance(value, torch.Tensor) and is_real(domain.kind):
+                values[at] = value * 2
+        return values if changed else None
 
-        Tried with numbers twice as large: then none of the many sets that follow overflows.
-        """
-        values, changed = self._varied(seed, variant, louder=True)
-        return changed and self._opened.stays_finite(values)
-
-    def _varied(
-        self, seed: int, variant: str, *, louder: bool = False
-    ) -> tuple[list[object], bool]:
+    def _varied(self, seed: int, variant: str, runs: Runs) -> tuple[list[object], bool]:
         """Draw a set and vary one input after the other, for want of room; was any changed?"""
         values, changed = self._opened.sample(seed), False
-        generator = torch.Generator(self._opened.device).manual_seed(seed)
+        generator = varying(seed, self._opened.device)
         for at, domain in enumerate(self._opened.domains):
-            values[at], varied = vary(values[at], domain, variant, generator)
-            new = values[at]
+            values[at], varied = vary(values[at], domain, variant, generator, runs)
             changed = changed or varied
-            if louder and varied and is_real(domain.kind) and isinstance(new, torch.Tensor):
-                new.mul_(2)
         return values, changed
 
     def first(self, calls: int) -> Sequence[list[object]]:
