@@ -12,7 +12,7 @@ from evaluator.referee.indices import Indices, Pointer
 from evaluator.referee.inputs import CHECK_PLAN, MemoryPlan, PlannedSet, secret_seed
 from evaluator.referee.reference import OpenedProblem, ReferenceWorker
 from evaluator.referee.shared_memory import SharedMemory
-from evaluator.referee.votes import bounds_by_variant, voids_of
+from evaluator.referee.votes import bounds_by_variant, draws_for_bounds, voids_of
 from evaluator.wire import ValueSpec
 
 __all__ = ["CheckSet", "Draws", "row_major"]
@@ -77,6 +77,7 @@ class Draws:
         self._expected = expected
         self._pointers = pointers
         self._hidden_seed = secret_seed()
+        self._draws_for_bounds = draws_for_bounds([spec.numel for spec in opened.outputs])
 
     def publish_weights(self, *, hidden: bool) -> None:
         """Set the weights as constructed, or the hidden ones; to be called with `weights_lock`.
@@ -86,38 +87,38 @@ class Draws:
         if self._opened.state:
             self._reference.weights(self._hidden_seed if hidden else None)
 
-    def draw_checks(self, *, verification: bool = False) -> tuple[CheckSet, ...]:
-        """Draw fresh check sets side by side, the search's or those of one verification.
+    def draw_checks(
+        self, *, verification: bool = False, votes: bool = False
+    ) -> tuple[CheckSet, ...]:
+        """Draw fresh check sets side by side, the search's or a verification's; maybe their votes.
 
         The weights of the last set, the hidden ones, stay published.
         """
         first = len(CHECK_PLAN) if verification else 0
         drawn: list[tuple[PlannedSet, int, tuple[Expected, ...]]] = []
+        errors: list[tuple[str, tuple[Expected, ...]]] = []
         with self.weights_lock:
             self.publish_weights(hidden=False)
             for number, planned in enumerate(CHECK_PLAN, start=first):
                 if planned.hidden_weights:
                     self.publish_weights(hidden=True)
-                drawn.append((planned, *self._draw(planned, number)))
+                several = [self._draw(planned, number) for _ in range(self._draws_for_bounds)]
+                errors += [(planned.variant, expected) for _, expected in several]
+                drawn.append((planned, *several[-1]))  # The others made room for it.
                 self._inputs.seal_writers()
-        bounds = bounds_by_variant([(planned.variant, expected) for planned, _, expected in drawn])
+        bounds = bounds_by_variant(errors)
         if not verification:
             self.bounds = bounds
-        means = [[finite_mean(output.exact) for output in expected] for _, _, expected in drawn]
+        checks = tuple(
+            _unvoted(planned, base, expected, bounds[planned.variant])
+            for planned, base, expected in drawn
+        )
+        if not votes:
+            return checks
+        means = [[finite_mean(output.exact) for output in check.expected] for check in checks]
         return tuple(
-            CheckSet(
-                plan=planned,
-                base=base,
-                expected=expected,
-                bounds=bounds[planned.variant],
-                voids=voids_of(
-                    expected,
-                    bounds[planned.variant],
-                    self._input_arrays(base),
-                    means[:number] + means[number + 1 :],
-                ),
-            )
-            for number, (planned, base, expected) in enumerate(drawn)
+            self._voted(check, means[:number] + means[number + 1 :])
+            for number, check in enumerate(checks)
         )
 
     def draw_in_turn(self, number: int) -> CheckSet:
@@ -128,9 +129,7 @@ class Draws:
         """
         planned = CHECK_PLAN[number]
         base, expected = self._draw_alone(planned)
-        bounds = self.bounds[planned.variant]
-        voids = (None,) * len(expected)
-        return CheckSet(plan=planned, base=base, expected=expected, bounds=bounds, voids=voids)
+        return _unvoted(planned, base, expected, self.bounds[planned.variant])
 
     def survey(self) -> tuple[CheckSet, ...]:
         """Draw all check sets in turn, twice: for their bounds, then for their votes.
@@ -140,18 +139,21 @@ class Draws:
         first = []
         means = []
         for planned in CHECK_PLAN:
-            expected = self._draw_alone(planned)[1]
-            first.append((planned.variant, expected))
+            several = [self._draw_alone(planned)[1] for _ in range(self._draws_for_bounds)]
+            first += [(planned.variant, expected) for expected in several]
+            expected = several[-1]
             means.append([finite_mean(output.exact) for output in expected])
         self.bounds = bounds_by_variant(first)
         checks = []
         for number in range(len(CHECK_PLAN)):
-            check = self.draw_in_turn(number)
             others = means[:number] + means[number + 1 :]
-            inputs = self._input_arrays(check.base)
-            voids = voids_of(check.expected, check.bounds, inputs, others)
-            checks.append(replace(check, voids=voids))
+            checks.append(self._voted(self.draw_in_turn(number), others))
         return tuple(checks)
+
+    def _voted(self, check: CheckSet, other_means: Sequence[Sequence[float]]) -> CheckSet:
+        """A set with what would pass on it without computing anything."""
+        inputs = self._input_arrays(check.base)
+        return replace(check, voids=voids_of(check.expected, check.bounds, inputs, other_means))
 
     def outputs_of(self, specs: Sequence[ValueSpec], base: int) -> list[Array]:
         """Return outputs of the reference; indices know the values that they point at.
@@ -200,6 +202,14 @@ class Draws:
     def _array(self, spec: ValueSpec, base: int) -> Array:
         memory = self._inputs.bytes
         return Array.within(memory, base + spec.offset, spec.shape, spec.stride, spec.dtype)
+
+
+def _unvoted(
+    planned: PlannedSet, base: int, expected: tuple[Expected, ...], bounds: tuple[Bound, ...]
+) -> CheckSet:
+    """A set of a problem whose sets were found to prove something, or will be."""
+    voids = (None,) * len(expected)
+    return CheckSet(plan=planned, base=base, expected=expected, bounds=bounds, voids=voids)
 
 
 def row_major(shape: Sequence[int]) -> tuple[int, ...]:

@@ -265,7 +265,8 @@ class Session:
             pointers=pointing,
             runs=permitted.runs,
         )
-        self.checks = self._draws.survey() if self.memory.in_turn else self.draw_checks()
+        draws = self._draws
+        self.checks = draws.survey() if self.memory.in_turn else draws.draw_checks(votes=True)
         require_vote(self.problem.label, [check.voids for check in self.checks])
         self._steady = steady_variants(permitted.variants, self._draws.bounds)
         self._deck = TimedDeck(self._steady, self._rng)

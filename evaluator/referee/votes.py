@@ -8,7 +8,14 @@ from evaluator.referee.arrays import Array
 from evaluator.referee.correctness import Bound, Expected, bound_of, null_passes
 from problems.errors import ProblemError
 
-__all__ = ["bounds_by_variant", "require_vote", "steady_variants", "timed_bounds", "voids_of"]
+__all__ = [
+    "bounds_by_variant",
+    "draws_for_bounds",
+    "require_vote",
+    "steady_variants",
+    "timed_bounds",
+    "voids_of",
+]
 
 TIMED_SLACK = 2.0
 """Timed outputs are compared with the reference's own precision, whose error adds to theirs."""
@@ -22,9 +29,25 @@ MANY_SLACK = 1.25
 Source: the triangle inequality. The reference errs by a sixteenth of the bound at most
     (`correctness.bound_of`), which makes 1.06; a product in TF32 would pass at 2.
 """
+FEW_ELEMENTS = 64
+FEW_DRAWS = 3
+"""The error of an output of one element is a single number, which is near zero by luck: one in 25
+is less than a sixteenth of another one, and one in 8,000 is where the largest of three counts.
+
+Source: two normal errors a, b of one spread: P(|b| < |a| / 16) = 2 / pi x atan(1 / 16).
+"""
 STEADY = 3.0
 """How many times as large the bound of a distribution may be as those of the own one and of that
 with outliers, to be one of timed sets."""
+
+
+def draws_for_bounds(sizes: Sequence[int]) -> int:
+    """Return how many sets of a distribution tell what the reference errs by.
+
+    Args:
+        sizes: Elements of each output.
+    """
+    return FEW_DRAWS if any(size < FEW_ELEMENTS for size in sizes) else 1
 
 
 def bounds_by_variant(

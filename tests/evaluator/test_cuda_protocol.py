@@ -11,11 +11,14 @@ import torch
 from archives.candidate import Candidate
 from archives.evaluation import Rung, Status
 from evaluator.evaluator import EvaluationRequest
+from evaluator.referee.correctness import Deviation, bound_of
+from evaluator.referee.cuda.reference import CudaReference
 from evaluator.referee.cuda.session import CudaSession
 from evaluator.referee.failure import CandidateFailed
 from evaluator.referee.ladder import climb
 from evaluator.referee.timing import Ratio
 from evaluator.referee.verdict import Findings
+from evaluator.wire import VARIANTS
 from problems.errors import ProblemError
 from problems.problem import Problem
 from tests.evaluator.referee_cases import LINEAR, SOFTMAX, problem_of
@@ -116,6 +119,39 @@ def test_sets_drawn_in_turn_judge_alike(tmp_path: Path, monkeypatch: pytest.Monk
     _, failure, _ = climbed(LINEAR, wrong, tmp_path, memory_bytes=memory_bytes)
     assert isinstance(failure, CandidateFailed)
     assert failure.status is Status.WRONG_VALUE
+
+
+@pytest.mark.parametrize("memory_bytes", [32 << 30, 24 << 20], ids=["side by side", "in turn"])
+@pytest.mark.parametrize(("function", "draws"), [("x.square().mean()", 3), ("x.square()", 1)])
+def test_what_is_permitted_of_a_single_number_rests_on_several_draws(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, function: str, draws: int, memory_bytes: int
+) -> None:
+    monkeypatch.setattr("evaluator.referee.cuda.memory.CONTEXT_BYTES", 1)
+    problem = problem_of(SOFTMAX.source.replace("torch.softmax(x, dim=1)", function))
+    drawn: list[str] = []
+    errors: dict[str, list[Deviation]] = {}
+    draw, expect = CudaReference.draw, CudaReference.expect
+
+    def noted_draw(
+        self: CudaReference, number: int, seed: int, variant: str, *, runs: bool
+    ) -> None:
+        drawn.append(variant)
+        draw(self, number, seed, variant, runs=runs)
+
+    def noted_expect(self: CudaReference, number: int) -> tuple[list[Deviation], list[float]]:
+        found = expect(self, number)
+        errors.setdefault(drawn[-1], []).append(found[0][0])
+        return found
+
+    monkeypatch.setattr(CudaReference, "draw", noted_draw)
+    monkeypatch.setattr(CudaReference, "expect", noted_expect)
+    with open_arena(problem, tmp_path, memory_bytes=memory_bytes) as (_, session, _):
+        assert session.memory.in_turn == (memory_bytes < 1 << 30)
+        for variant in VARIANTS:
+            seen = errors[variant][:draws]
+            (bound,) = session.bounds[variant]
+            assert len(seen) == draws
+            assert bound == bound_of(seen, "float32")
 
 
 @pytest.mark.parametrize("memory_bytes", [32 << 30, 24 << 20], ids=["side by side", "in turn"])

@@ -13,11 +13,14 @@ from archives.candidate import Candidate
 from archives.evaluation import Evaluation, Rung, Status
 from evaluator.evaluator import EvaluationRequest, Purpose
 from evaluator.referee.calibration import Noise, measure_noise
+from evaluator.referee.correctness import Bound, Expected
 from evaluator.referee.cpu import CpuStation
 from evaluator.referee.inputs import TimedDeck
 from evaluator.referee.referee import Referee
 from evaluator.referee.stopwatch import Stopwatch
 from evaluator.referee.timing import Block
+from evaluator.referee.votes import bounds_by_variant
+from evaluator.wire import VARIANTS
 from problems.errors import ProblemError
 from problems.problem import Domain, DomainKind, Problem
 from tests.evaluator.referee_cases import (
@@ -370,3 +373,28 @@ def test_what_takes_the_reference_longer_than_its_own_inputs_is_not_timed(
         referee.close()
     assert {"own", "spiked", "scaled_up"} <= set(decks[-1])
     assert ("negated" in decks[-1]) == timed
+
+
+@pytest.mark.parametrize(("expression", "draws"), [("x.square().mean()", 3), ("x.square()", 1)])
+def test_what_is_permitted_of_a_single_number_rests_on_several_draws(
+    monkeypatch: pytest.MonkeyPatch, expression: str, draws: int
+) -> None:
+    judged: list[list[str]] = []
+
+    def noted(drawn: Sequence[tuple[str, tuple[Expected, ...]]]) -> dict[str, tuple[Bound, ...]]:
+        judged.append([variant for variant, _ in drawn])
+        return bounds_by_variant(drawn)
+
+    monkeypatch.setattr("evaluator.referee.draws.bounds_by_variant", noted)
+    problem = problem_of(module(expression))
+    same = problem.source.replace("class Model(", "class ModelNew(")
+    with_same = EvaluationRequest(
+        problem=problem, candidate=Candidate.of(problem.key, same), purpose=Purpose.VERIFY
+    )
+    referee = new_referee()
+    try:
+        assert referee.evaluate(with_same).rung >= Rung.CHECK
+    finally:
+        referee.close()
+    assert len(judged) == 2, "one for the search, one for the verification"
+    assert all(sorted(variants) == sorted(draws * VARIANTS) for variants in judged)

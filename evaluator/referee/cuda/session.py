@@ -24,7 +24,12 @@ from evaluator.referee.session import constant_weights
 from evaluator.referee.sessions import closing_on_error
 from evaluator.referee.shared_memory import SharedMemory
 from evaluator.referee.spawner import Spawner, WorkerPlan
-from evaluator.referee.votes import require_vote, steady_variants, timed_bounds
+from evaluator.referee.votes import (
+    draws_for_bounds,
+    require_vote,
+    steady_variants,
+    timed_bounds,
+)
 from evaluator.values import SIGNAL_BYTES, Permitted
 from evaluator.wire import ALIGNMENT_BYTES, ValueSpec, layout
 from problems.errors import EvaluatorError, WorkerDied
@@ -38,6 +43,9 @@ ALONE_LEG_MS = 1.0
 ALONE_CALLS = 16
 WARM_UP_MS = 25.0
 MAX_FREE_SHARE = 0.1
+
+_Errors = tuple[str, list[Deviation]]
+"""A distribution, and the reference's own error in each output on one set of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,13 +148,16 @@ class CudaSession:
         """
         first = len(CHECK_PLAN) if verification else 0
         found: list[tuple[list[Deviation], list[float]]] = []
+        errors: list[_Errors] = []
         with self.weights_lock, _ended_where_it_fails(self.reference):
             self.publish_weights(hidden=False)
             for number, planned in enumerate(CHECK_PLAN, start=first):
                 if planned.hidden_weights:
                     self.publish_weights(hidden=True)
-                found.append(self._draw(planned, number))
-        bounds = _bounds(self.opened.outputs, [deviations for deviations, _ in found])
+                several = [self._draw(planned, number) for _ in range(self._draws_for_bounds)]
+                errors += [(planned.variant, deviations) for deviations, _ in several]
+                found.append(several[-1])  # The others made room for it.
+        bounds = _bounds(self.opened.outputs, errors)
         if not verification:
             self.bounds = bounds
         if not votes:
@@ -178,19 +189,20 @@ class CudaSession:
         """
         outputs = self.opened.outputs
         found: list[tuple[list[Deviation], list[float]]] = []
+        errors: list[_Errors] = []
         checks = []
         for planned in CHECK_PLAN:
             means = [mean for _, mean in found]
-            drawn = self._draw_alone(planned)
-            found.append(drawn)
-            checks.append(
-                _voted(self.reference, 0, planned, _bound(outputs, [drawn[0]]), means, drawn[0])
-            )
+            several = [self._draw_alone(planned) for _ in range(self._draws_for_bounds)]
+            errors += [(planned.variant, deviations) for deviations, _ in several]
+            found.append(several[-1])
+            own, _ = found[-1]
+            checks.append(_voted(self.reference, 0, planned, _bound(outputs, [own]), means, own))
         others = [mean for _, mean in found[1:]]
         first = CHECK_PLAN[0]
         again, _ = self._draw_alone(first)
         checks[0] = _voted(self.reference, 0, first, _bound(outputs, [again]), others, again)
-        self.bounds = _bounds(self.opened.outputs, [deviations for deviations, _ in found])
+        self.bounds = _bounds(outputs, errors)
         return tuple(checks)
 
     def timed_bounds(self, call: int) -> tuple[Bound, ...]:
@@ -263,6 +275,7 @@ class CudaSession:
     def _open(self, graph: OperatorGraph | None, memory_bytes: int) -> None:
         pointing = {} if graph is None else pointers(graph)
         self.opened = self.reference.open(self.problem, self.construction_seed, pointing)
+        self._draws_for_bounds = draws_for_bounds([spec.numel for spec in self.opened.outputs])
         self.memory = CudaPlan.of(self.opened.inputs, self.opened.outputs, memory_bytes)
         largest = 0 if graph is None else largest_intermediate(graph)
         self.turn_bytes = require_fit(self.problem.label, self.memory, largest, memory_bytes)
@@ -327,13 +340,12 @@ def _unvoted(number: int, planned: PlannedSet, bounds: tuple[Bound, ...]) -> Cud
 
 
 def _bounds(
-    outputs: Sequence[ValueSpec], deviations: list[list[Deviation]]
+    outputs: Sequence[ValueSpec], errors: Sequence[_Errors]
 ) -> dict[str, tuple[Bound, ...]]:
     """The bounds of each distribution: from the reference's worst error over its sets."""
     bounds = {}
-    for variant in {planned.variant for planned in CHECK_PLAN}:
-        pairs = zip(CHECK_PLAN, deviations, strict=True)
-        bounds[variant] = _bound(outputs, [one for plan, one in pairs if plan.variant == variant])
+    for variant in {variant for variant, _ in errors}:
+        bounds[variant] = _bound(outputs, [found for one, found in errors if one == variant])
     return bounds
 
 
