@@ -15,6 +15,7 @@ Not covered: effects of one process on the caches and the memory of the next, wh
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Sequence
 from functools import partial
 from statistics import median
@@ -48,7 +49,9 @@ __all__ = ["Stopwatch"]
 MIN_BLOCKS = 3
 SLOWED_FACTOR = 1.25
 """A reference leg that much slower than the reference alone says nothing about a candidate."""
-SLOPE_READINGS = 4
+SLOPE_READINGS = 8
+SLOPE_PAUSE_S = 0.1
+"""In the middle of the readings: what has disturbed the host for a moment is over then."""
 SLOPE_AGREEMENT = 1.5
 """Readings further apart than this accuse the host, not the candidate."""
 DEFERRED_MS = 0.5
@@ -257,6 +260,8 @@ class Stopwatch:
             if slope_agrees(own, slopes):
                 return
             # The host may have changed its pace since: the next reading takes two legs of now.
+            if len(slopes) == SLOPE_READINGS // 2:
+                time.sleep(SLOPE_PAUSE_S)
             whole = self._candidate_leg(index, self._session.mixed_bases(calls))
             owns.append(self._per_call(whole, calls))
         if not own / SLOPE_AGREEMENT < median(owns) < own * SLOPE_AGREEMENT:

@@ -153,7 +153,7 @@ class CudaCandidateWorker:
         if self._signals is None:
             raise Failure(Status.RUNTIME_ERROR, "no_signals", "the process has no signals")
         if not request["numbers"]:
-            # Before any candidate's code is loaded: what a leg takes beside its calls. One short
+            # With nothing but the reference loaded: what a leg takes beside its calls. One short
             # kernel lets the device turn to this process, as calls do.
             word = torch.zeros(1, device=self._driver.device)
             self._leg.queue(word.zero_, ((),), self._signals, request["ticket"])
