@@ -29,9 +29,11 @@ _URL_FILE = "database_url"
 _LOCK = "lock"
 _WRITES = "evokernel_writes"
 
-_CHECKPOINT_PAGES = 4000
-"""Pages of 4 KiB in the log before they are moved into the database, when a commit waits for the
-disk: SQLite's own 1000 wait four times as often, and half as long again in all."""
+_CHECKPOINT_PAGES = 32_000
+"""Pages of 4 KiB in the log, 125 MiB, before they are moved into the database, when a commit waits
+for the disk. Pages that many commits have changed are moved once: with 4,000 an engine did 1,960
+candidates a second and got a tenth slower by 10,000 of them, with 32,000 it does 2,220 and gets a
+twentieth slower (`benchmarks/engine_throughput.py`)."""
 
 _SENTENCES = {
     "SQLITE_FULL": "the disk that holds {place} is full: make room, then resume the run",
