@@ -116,7 +116,6 @@ class Session:
         if self._cores.opens_aside:
             for worker in (self.reference.worker, self._mixer.worker):
                 worker.promote(self._cores.timed)
-        self._deck = TimedDeck(("own",), self._rng)
         self.alone_ms = self.measure_alone()
         calls = max(1, min(math.ceil(MIN_LEG_MS / self.alone_ms), self.max_calls()))
 
@@ -269,7 +268,6 @@ class Session:
         self.checks = draws.survey() if self.memory.in_turn else draws.draw_checks(votes=True)
         require_vote(self.problem.label, [check.voids for check in self.checks])
         self._steady = steady_variants(permitted.variants, self._draws.bounds)
-        self._deck = TimedDeck(self._steady, self._rng)
 
     def _size_memory(self) -> None:
         require_fit(self.problem.label, self.memory.total_bytes)

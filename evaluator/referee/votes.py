@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from evaluator.referee.arrays import Array
 from evaluator.referee.correctness import Bound, Expected, bound_of, null_passes
+from evaluator.referee.inputs import COMMON_VARIANTS
 from problems.errors import ProblemError
 
 __all__ = [
@@ -80,7 +81,7 @@ def steady_variants(
         permitted: Distributions that timed sets may be of, "own" and maybe "spiked" among them.
         bounds: Of each distribution, for each output.
     """
-    usual = [bounds[one] for one in ("own", "spiked")]
+    usual = [bounds[one] for one in COMMON_VARIANTS]
     return tuple(
         variant
         for variant in permitted
@@ -105,7 +106,7 @@ def timed_bounds(
         variant: The distribution that the inputs are of.
         sizes: Elements of each output.
     """
-    known = [bounds[one] for one in ("own", "spiked", variant)]
+    known = [bounds[one] for one in (*COMMON_VARIANTS, variant)]
     peak_slack = TIMED_SLACK if variant == "own" else PEAK_SLACK
     return tuple(
         Bound(

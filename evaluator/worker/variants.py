@@ -24,8 +24,6 @@ _NUMBER_FACTORS = {
 }
 _SPIKED = 4096
 """One row of probabilities in so many is an outlier: who looks at some rows alone misses it."""
-
-
 _APART = 1 << 40
 
 
