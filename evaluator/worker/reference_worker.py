@@ -18,13 +18,12 @@ from evaluator.worker.opened import (
     open_problem,
     to_float64,
 )
-from evaluator.worker.outliers import Runs
 from evaluator.worker.serve import Handler
 from evaluator.worker.state import publish_state
 from evaluator.worker.stock import Reservoir
 from evaluator.worker.tensors import Memory, read, write
 from evaluator.worker.timed_variants import mixed_contents, permitted_contents, timed_runs
-from evaluator.worker.variants import vary, varying
+from evaluator.worker.variants import vary_set, varying
 
 __all__ = ["ReferenceWorker"]
 
@@ -68,15 +67,13 @@ class ReferenceWorker:
         opened = self._problem()
         values = opened.sample(request["seed"])
         generator = varying(request["seed"], opened.device)
-        runs = Runs.LONGEST if request["runs"] else Runs.NONE
-        varied = [
-            vary(value, domain, request["variant"], generator, runs)
-            for value, domain in zip(values, opened.domains, strict=True)
-        ]
+        varied, applied = vary_set(
+            values, opened.domains, request["variant"], generator, runs=request["runs"]
+        )
         buffer = self._memory["inputs"].buffer()
-        for spec, (value, _) in zip(opened.inputs, varied, strict=True):
+        for spec, value in zip(opened.inputs, varied, strict=True):
             write(buffer, request["base"], spec, value)
-        return {"applied": any(applied for _, applied in varied)}
+        return {"applied": applied}
 
     def _stock(self, request: dict[str, Any]) -> dict[str, Any]:
         opened = self._problem()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 
 from evaluator.wire import VARIANTS
@@ -9,7 +11,7 @@ from evaluator.worker.domains import is_real
 from evaluator.worker.outliers import Runs, add_outliers
 from problems.problem import Domain, DomainKind
 
-__all__ = ["number_factor", "scale_up", "vary", "varying"]
+__all__ = ["number_factor", "scale_up", "vary", "vary_set", "varying"]
 
 _SCALE_UP = {torch.float16: 2.0}
 _SCALE_UP_DEFAULT = 8.0
@@ -34,6 +36,31 @@ def varying(seed: int, device: torch.device) -> torch.Generator:
     where its outliers are.
     """
     return torch.Generator(device).manual_seed(seed ^ _APART)
+
+
+def vary_set(
+    values: Sequence[object],
+    domains: Sequence[Domain],
+    variant: str,
+    generator: torch.Generator,
+    *,
+    runs: bool,
+) -> tuple[list[object], bool]:
+    """Return a variation of a check set, and whether it changed any input.
+
+    Args:
+        values: Drawn from the problem's own distribution.
+        domains: One for each input.
+        variant: One of `VARIANTS`.
+        generator: Source of the randomness.
+        runs: Whether outliers may be neighbours: the longest runs then, which do for any.
+    """
+    neighbours = Runs.LONGEST if runs else Runs.NONE
+    varied = [
+        vary(value, domain, variant, generator, neighbours)
+        for value, domain in zip(values, domains, strict=True)
+    ]
+    return [value for value, _ in varied], any(applied for _, applied in varied)
 
 
 def vary(

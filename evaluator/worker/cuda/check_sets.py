@@ -15,8 +15,7 @@ from evaluator.worker.cuda.driver import Driver
 from evaluator.worker.cuda.sealed import piece_of
 from evaluator.worker.cuda.timed_sets import dense
 from evaluator.worker.opened import OpenedProblem
-from evaluator.worker.outliers import Runs
-from evaluator.worker.variants import vary, varying
+from evaluator.worker.variants import vary_set, varying
 
 __all__ = ["CheckSets", "tensors_in"]
 
@@ -62,13 +61,9 @@ class CheckSets:
         opened = self._opened
         values = opened.sample(seed)
         generator = varying(seed, opened.device)
-        neighbours = Runs.LONGEST if runs else Runs.NONE
-        varied = [
-            vary(value, domain, variant, generator, neighbours)
-            for value, domain in zip(values, opened.domains, strict=True)
-        ]
-        self._sets[number] = _CheckSet(inputs=[dense(value) for value, _ in varied])
-        return any(applied for _, applied in varied)
+        varied, applied = vary_set(values, opened.domains, variant, generator, runs=runs)
+        self._sets[number] = _CheckSet(inputs=[dense(value) for value in varied])
+        return applied
 
     def expect(self, number: int) -> dict[str, Any]:
         """Compute what a set should give; return the fields of the reply."""
