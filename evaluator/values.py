@@ -65,19 +65,30 @@ class Permitted:
         runs: Whether outliers may be neighbours, in timed sets and in the check's. A product of
             many of them overflows, and infinity times what has come to zero is no number: where
             that begins tells of the order of the factors, not of whether a program is right.
+        overflowing: Distributions of which the check has no set, since the reference is not finite
+            on them, for the same reason, though it is on its own.
     """
 
     variants: tuple[str, ...] = ("own",)
     runs: bool = True
+    overflowing: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Encode it as the fields of a reply."""
-        return {"variants": list(self.variants), "runs": self.runs}
+        return {
+            "variants": list(self.variants),
+            "runs": self.runs,
+            "overflowing": list(self.overflowing),
+        }
 
     @classmethod
     def of(cls, reply: Mapping[str, Any]) -> Permitted:
         """Read it from a reply of a trusted worker."""
-        return cls(variants=tuple(reply["variants"]), runs=bool(reply["runs"]))
+        return cls(
+            variants=tuple(reply["variants"]),
+            runs=bool(reply["runs"]),
+            overflowing=tuple(reply["overflowing"]),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,10 +9,11 @@ from dataclasses import dataclass, replace
 from evaluator.referee.arrays import Array
 from evaluator.referee.correctness import Bound, Expected, finite_mean
 from evaluator.referee.indices import Indices, Pointer
-from evaluator.referee.inputs import CHECK_PLAN, MemoryPlan, PlannedSet, secret_seed
+from evaluator.referee.inputs import MemoryPlan, PlannedSet, check_plan, secret_seed
 from evaluator.referee.reference import OpenedProblem, ReferenceWorker
 from evaluator.referee.shared_memory import SharedMemory
 from evaluator.referee.votes import bounds_by_variant, draws_for_bounds, voids_of
+from evaluator.values import Permitted
 from evaluator.wire import ValueSpec
 
 __all__ = ["CheckSet", "Draws", "row_major"]
@@ -54,7 +55,7 @@ class Draws:
         inputs: SharedMemory,
         expected: SharedMemory,
         pointers: Mapping[int, Pointer],
-        runs: bool,
+        permitted: Permitted,
     ) -> None:
         """Prepare it; nothing is drawn yet.
 
@@ -65,11 +66,12 @@ class Draws:
             inputs: The shared file of inputs.
             expected: The shared file of expected outputs.
             pointers: Outputs that are indices into an input, by number.
-            runs: Whether outliers may be neighbours.
+            permitted: What the problem's inputs may be.
         """
         self.bounds: dict[str, tuple[Bound, ...]] = {}
         self.weights_lock = threading.Lock()
-        self._runs = runs
+        self._runs = permitted.runs
+        self._plan = check_plan(permitted)
         self._reference = reference
         self._opened = opened
         self._memory = memory
@@ -94,12 +96,12 @@ class Draws:
 
         The weights of the last set, the hidden ones, stay published.
         """
-        first = len(CHECK_PLAN) if verification else 0
+        first = len(self._plan) if verification else 0
         drawn: list[tuple[PlannedSet, int, tuple[Expected, ...]]] = []
         errors: list[tuple[str, tuple[Expected, ...]]] = []
         with self.weights_lock:
             self.publish_weights(hidden=False)
-            for number, planned in enumerate(CHECK_PLAN, start=first):
+            for number, planned in enumerate(self._plan, start=first):
                 if planned.hidden_weights:
                     self.publish_weights(hidden=True)
                 several = [self._draw(planned, number) for _ in range(self._draws_for_bounds)]
@@ -125,9 +127,9 @@ class Draws:
         """Draw one check set anew, in place of the last one.
 
         Args:
-            number: Which one of `CHECK_PLAN`.
+            number: Which one of the plan.
         """
-        planned = CHECK_PLAN[number]
+        planned = self._plan[number]
         base, expected = self._draw_alone(planned)
         return _unvoted(planned, base, expected, self.bounds[planned.variant])
 
@@ -138,14 +140,14 @@ class Draws:
         """
         first = []
         means = []
-        for planned in CHECK_PLAN:
+        for planned in self._plan:
             several = [self._draw_alone(planned)[1] for _ in range(self._draws_for_bounds)]
             first += [(planned.variant, expected) for expected in several]
             expected = several[-1]
             means.append([finite_mean(output.exact) for output in expected])
         self.bounds = bounds_by_variant(first)
         checks = []
-        for number in range(len(CHECK_PLAN)):
+        for number in range(len(self._plan)):
             others = means[:number] + means[number + 1 :]
             checks.append(self._voted(self.draw_in_turn(number), others))
         return tuple(checks)

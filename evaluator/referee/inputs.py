@@ -23,6 +23,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from evaluator.values import Permitted
 from evaluator.wire import ALIGNMENT_BYTES, ITEM_BYTES, ValueSpec, layout
 
 __all__ = [
@@ -33,6 +34,7 @@ __all__ = [
     "MemoryPlan",
     "PlannedSet",
     "TimedDeck",
+    "check_plan",
     "output_bytes",
     "secret_seed",
 ]
@@ -70,6 +72,14 @@ CHECK_PLAN = (
 )
 """Six distributions; hidden weights come last and stay. "spiked" is the own one but for a few
 outliers, so that nobody can tell by a sample which short cut a set permits."""
+
+
+def check_plan(permitted: Permitted) -> tuple[PlannedSet, ...]:
+    """Return the check sets of a problem: one more of its own where the reference overflows."""
+    return tuple(
+        replace(planned, variant="own") if planned.variant in permitted.overflowing else planned
+        for planned in CHECK_PLAN
+    )
 
 
 def secret_seed() -> int:

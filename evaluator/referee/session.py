@@ -262,7 +262,7 @@ class Session:
             inputs=self.inputs,
             expected=self._expected,
             pointers=pointing,
-            runs=permitted.runs,
+            permitted=permitted,
         )
         draws = self._draws
         self.checks = draws.survey() if self.memory.in_turn else draws.draw_checks(votes=True)

@@ -82,8 +82,8 @@ class ReferenceWorker:
             Reservoir([draw[number] for draw in draws], domain)
             for number, domain in enumerate(opened.domains)
         ]
-        louder = mixed_contents(opened, self._reservoirs, request["seed"])
-        self._permitted = permitted_contents(opened, louder)
+        contents = mixed_contents(opened, self._reservoirs, request["seed"])
+        self._permitted = permitted_contents(opened, contents)
         return self._permitted.to_json()
 
     def _mix(self, request: dict[str, Any]) -> dict[str, Any]:

@@ -6,7 +6,8 @@ alone. Not covered: those of models that overflow on other numbers, or have none
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from typing import Protocol
 
 import torch
 
@@ -19,7 +20,13 @@ from evaluator.worker.variants import varying
 
 __all__ = ["mixed_contents", "permitted_contents", "timed_runs"]
 
-Contents = Callable[[str, Runs], Sequence[object] | None]
+
+class Contents(Protocol):
+    """Makes a set of a variant, for trial; None where the variant changes no input."""
+
+    def __call__(self, variant: str, runs: Runs, *, louder: bool) -> Sequence[object] | None:
+        """Make it; louder: with numbers twice as large as they will be."""
+        ...
 
 
 def timed_runs(permitted: Permitted) -> Runs:
@@ -27,32 +34,38 @@ def timed_runs(permitted: Permitted) -> Runs:
     return Runs.SOME if permitted.runs else Runs.NONE
 
 
-def permitted_contents(opened: OpenedProblem, louder: Contents) -> Permitted:
+def permitted_contents(opened: OpenedProblem, contents: Contents) -> Permitted:
     """Find out on which variants a model gives finite outputs alone.
 
     Where the reference overflows and a candidate does not, nothing could be said of the candidate.
+    Timed sets are many, so louder ones must stay finite; of the check's, one has to.
 
     Args:
-        opened: The problem; its model is called once or twice for each variant.
-        louder: Makes a set of a variant, with numbers twice as large as they will be: then none of
-            the many sets that follow overflows. None where the variant changes no input.
+        opened: The problem; its model is called up to three times for each variant.
+        contents: Makes a set of a variant.
     """
     variants = ["own"]
+    overflowing = []
     runs = True
     for variant in TIMED_VARIANTS:
         if variant == "own":
             continue
-        finite = _stays_finite(opened, louder, variant, Runs.LONGEST)
+        finite = _stays_finite(opened, contents(variant, Runs.LONGEST, louder=True))
         if variant == "spiked" and finite is False:
             runs = False
-            finite = _stays_finite(opened, louder, variant, Runs.NONE)
+            finite = _stays_finite(opened, contents(variant, Runs.NONE, louder=True))
+        elif finite is False:
+            plain = _stays_finite(opened, contents(variant, Runs.LONGEST, louder=False))
+            overflowing += [variant] if plain is False else []
         if finite:
             variants.append(variant)
-    return Permitted(variants=tuple(variants), runs=runs)
+    if overflowing and not opened.stays_finite(opened.sample(0)):
+        overflowing = []
+    return Permitted(variants=tuple(variants), runs=runs, overflowing=tuple(overflowing))
 
 
 def mixed_contents(opened: OpenedProblem, reservoirs: Sequence[Reservoir], seed: int) -> Contents:
-    """Return what mixes sets twice as loud, for `permitted_contents`.
+    """Return what mixes sets for `permitted_contents`.
 
     Args:
         opened: The problem.
@@ -68,20 +81,19 @@ def mixed_contents(opened: OpenedProblem, reservoirs: Sequence[Reservoir], seed:
         for value in opened.sample(seed)
     ]
 
-    def louder(variant: str, runs: Runs) -> Sequence[object] | None:
+    def mixed(variant: str, runs: Runs, *, louder: bool) -> Sequence[object] | None:
         if not any(one.varies(variant) for one in reservoirs):
             return None
         if any(one.stays_own(variant) for one in reservoirs):
             return None
         return [
-            reservoir.mix(value, generator, variant, runs=runs, louder=True)
+            reservoir.mix(value, generator, variant, runs=runs, louder=louder)
             for value, reservoir in zip(drawn, reservoirs, strict=True)
         ]
 
-    return louder
+    return mixed
 
 
-def _stays_finite(opened: OpenedProblem, louder: Contents, variant: str, runs: Runs) -> bool | None:
-    """Whether outputs are finite; None where the variant changes nothing. Frees the set."""
-    values = louder(variant, runs)
+def _stays_finite(opened: OpenedProblem, values: Sequence[object] | None) -> bool | None:
+    """Whether outputs are finite; None where the variant changes nothing."""
     return None if values is None else opened.stays_finite(values)

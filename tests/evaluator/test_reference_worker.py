@@ -226,6 +226,20 @@ def test_a_product_that_neighbours_overflow_meets_single_outliers_alone(
         assert (opened.input(0) < 0).sum() > 1000
 
 
+def test_the_check_has_no_set_on_which_only_the_order_of_factors_is_told(
+    problem: OpenProblem,
+) -> None:
+    def overflowing(expression: str, draw: str) -> list[str]:
+        source = RELU.replace("torch.relu(x)", expression).replace("randn", draw)
+        return list(problem(source).reference.demand("stock", seed=5, sets=4)["overflowing"])
+
+    assert overflowing("torch.cumprod(x, 1)", "rand") == ["scaled_up"]
+    assert overflowing("torch.exp(8 * x)", "rand") == [], (
+        "finite on the check's sets, not on louder"
+    )
+    assert overflowing("torch.log(x)", "randn") == [], "no more than on its own distribution"
+
+
 def test_positive_contents_stay_positive(problem: OpenProblem) -> None:
     source = RELU.replace("torch.relu(x)", "torch.log(x)").replace(
         "randn(64, 1000)", "rand(64, 1000) + 0.1"

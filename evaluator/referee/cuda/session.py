@@ -18,7 +18,14 @@ from evaluator.referee.cuda.reference import CudaReference, Numbers, Room
 from evaluator.referee.deadlines import Deadlines
 from evaluator.referee.footprint import largest_intermediate
 from evaluator.referee.indices import pointers
-from evaluator.referee.inputs import CHECK_PLAN, Hand, PlannedSet, TimedDeck, secret_seed
+from evaluator.referee.inputs import (
+    CHECK_PLAN,
+    Hand,
+    PlannedSet,
+    TimedDeck,
+    check_plan,
+    secret_seed,
+)
 from evaluator.referee.reference import ReferenceWorker
 from evaluator.referee.session import constant_weights
 from evaluator.referee.sessions import closing_on_error
@@ -114,6 +121,7 @@ class CudaSession:
         self._deck = TimedDeck(("own",), self._rng)
         self._hand = Hand()
         self._permitted = Permitted()
+        self._plan: tuple[PlannedSet, ...] = CHECK_PLAN
         worker = spawner.spawn(replace(plan, memory=(self.state, self.signals)))
         self.reference = CudaReference(ReferenceWorker(worker, problem, deadlines))
         with closing_on_error(self):
@@ -146,12 +154,12 @@ class CudaSession:
 
         The hidden weights stay published.
         """
-        first = len(CHECK_PLAN) if verification else 0
+        first = len(self._plan) if verification else 0
         found: list[tuple[list[Deviation], list[float]]] = []
         errors: list[_Errors] = []
         with self.weights_lock, _ended_where_it_fails(self.reference):
             self.publish_weights(hidden=False)
-            for number, planned in enumerate(CHECK_PLAN, start=first):
+            for number, planned in enumerate(self._plan, start=first):
                 if planned.hidden_weights:
                     self.publish_weights(hidden=True)
                 several = [self._draw(planned, number) for _ in range(self._draws_for_bounds)]
@@ -161,7 +169,7 @@ class CudaSession:
         if not verification:
             self.bounds = bounds
         if not votes:
-            numbered = enumerate(CHECK_PLAN, start=first)
+            numbered = enumerate(self._plan, start=first)
             return tuple(_unvoted(number, one, bounds[one.variant]) for number, one in numbered)
         means = [mean for _, mean in found]
         return tuple(
@@ -173,12 +181,12 @@ class CudaSession:
                 means[:at] + means[at + 1 :],
                 found[at][0],
             )
-            for at, one in enumerate(CHECK_PLAN)
+            for at, one in enumerate(self._plan)
         )
 
     def draw_in_turn(self, at: int) -> CudaCheckSet:
         """Draw one check set of the plan anew, in place of the last one."""
-        planned = CHECK_PLAN[at]
+        planned = self._plan[at]
         self._draw_alone(planned)
         return _unvoted(0, planned, self.bounds[planned.variant])
 
@@ -191,7 +199,7 @@ class CudaSession:
         found: list[tuple[list[Deviation], list[float]]] = []
         errors: list[_Errors] = []
         checks = []
-        for planned in CHECK_PLAN:
+        for planned in self._plan:
             means = [mean for _, mean in found]
             several = [self._draw_alone(planned) for _ in range(self._draws_for_bounds)]
             errors += [(planned.variant, deviations) for deviations, _ in several]
@@ -199,7 +207,7 @@ class CudaSession:
             own, _ = found[-1]
             checks.append(_voted(self.reference, 0, planned, _bound(outputs, [own]), means, own))
         others = [mean for _, mean in found[1:]]
-        first = CHECK_PLAN[0]
+        first = self._plan[0]
         again, _ = self._draw_alone(first)
         checks[0] = _voted(self.reference, 0, first, _bound(outputs, [again]), others, again)
         self.bounds = _bounds(outputs, errors)
@@ -297,6 +305,7 @@ class CudaSession:
         """
         sets = 0 if self.memory.in_turn else STOCK_SETS
         self._permitted = self.reference.stock(secret_seed(), sets)
+        self._plan = check_plan(self._permitted)
         self.checks = self.survey() if self.memory.in_turn else self.draw_checks(votes=True)
         require_vote(self.problem.label, [check.voids for check in self.checks])
         self._deck = TimedDeck(steady_variants(self._permitted.variants, self.bounds), self._rng)

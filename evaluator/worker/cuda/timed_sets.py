@@ -49,15 +49,15 @@ class TimedSets:
             sets: How many; 0: contents are drawn each time.
         """
         if not sets:
-            self._permitted = permitted_contents(self._opened, partial(self._louder, seed))
+            self._permitted = permitted_contents(self._opened, partial(self._trial, seed))
             return self._permitted
         draws = [self._opened.sample(seed + number) for number in range(sets)]
         self._reservoirs = [
             Reservoir([dense(draw[number]) for draw in draws], domain)
             for number, domain in enumerate(self._opened.domains)
         ]
-        louder = mixed_contents(self._opened, self._reservoirs, seed)
-        self._permitted = permitted_contents(self._opened, louder)
+        contents = mixed_contents(self._opened, self._reservoirs, seed)
+        self._permitted = permitted_contents(self._opened, contents)
         return self._permitted
 
     def fill(self, variants: Sequence[str], seed: int) -> Sequence[list[object]]:
@@ -80,13 +80,13 @@ class TimedSets:
                     values[at] = drawn
         return sets
 
-    def _louder(self, seed: int, variant: str, runs: Runs) -> list[object] | None:
-        """Draw a set with real numbers twice as large; None where the variant changes nothing."""
+    def _trial(self, seed: int, variant: str, runs: Runs, *, louder: bool) -> list[object] | None:
+        """Draw a set; louder: with real numbers twice as large; see `timed_variants.Contents`."""
         values, changed = self._varied(seed, variant, runs)
         for at, domain in enumerate(self._opened.domains):
             value = values[at]
             # A new tensor: a problem may keep what it gave.
-            if isinstance(value, torch.Tensor) and is_real(domain.kind):
+            if louder and isinstance(value, torch.Tensor) and is_real(domain.kind):
                 values[at] = value * 2
         return values if changed else None
 
