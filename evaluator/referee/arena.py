@@ -84,11 +84,13 @@ class Arena(Protocol[P]):
         one_process: Whether a search times a candidate in the process that has checked it. A
             fresh process is ended as soon as it was timed then, since memory is scarce.
         builds_s: Seconds after which configurations that are not built yet are left out.
+        verify_effort: How much a verification measures in each of its processes.
     """
 
     gate: Gate
     one_process: bool
     builds_s: float
+    verify_effort: Effort
 
     def build_folder(self) -> Path:
         """Make an empty private folder for build artefacts."""

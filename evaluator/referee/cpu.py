@@ -18,6 +18,7 @@ from evaluator.referee.checking import Accuracy, check
 from evaluator.referee.deadlines import Deadlines
 from evaluator.referee.device import CoreSets, core_sets, fingerprint, memory_bytes
 from evaluator.referee.draws import CheckSet
+from evaluator.referee.effort import VERIFY_EFFORT
 from evaluator.referee.in_turn import SetsInTurn
 from evaluator.referee.inputs import RENEWAL
 from evaluator.referee.ladder import climb
@@ -216,6 +217,7 @@ class _CpuArena:
     """One problem on this CPU, for one candidate; implements `evaluator.referee.arena.Arena`."""
 
     one_process = False
+    verify_effort = VERIFY_EFFORT
 
     def __init__(self, bench: Bench, session: Session, sets: Sequence[CheckSet]) -> None:
         self.gate = bench.gate

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-__all__ = ["SEARCH_EFFORT", "VERIFY_EFFORT", "VERIFY_PROCESSES", "Effort"]
+__all__ = ["LONG_VERIFY_EFFORT", "SEARCH_EFFORT", "VERIFY_EFFORT", "VERIFY_PROCESSES", "Effort"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,3 +28,7 @@ class Effort:
 SEARCH_EFFORT = Effort(blocks=5, rounds=2, hopeless_blocks=3, max_width=1.6)
 VERIFY_EFFORT = Effort(blocks=20, rounds=2, hopeless_blocks=5, max_width=1.25)
 VERIFY_PROCESSES = 3
+LONG_VERIFY_EFFORT = replace(VERIFY_EFFORT, blocks=8)
+"""Where each call moves gigabytes, legs scatter by a few parts in a thousand: the interval of 24
+blocks is as narrow as it has to be, and what is drawn, written and compared for each leg takes
+several times as long as the leg."""

@@ -20,7 +20,7 @@ from archives.evaluation import KernelFacts, Rung, Status
 from evaluator.evaluator import EvaluationRequest, Purpose
 from evaluator.processes import remove_folder
 from evaluator.referee.arena import Arena, Process
-from evaluator.referee.effort import SEARCH_EFFORT, VERIFY_EFFORT, VERIFY_PROCESSES, Effort
+from evaluator.referee.effort import SEARCH_EFFORT, VERIFY_PROCESSES, Effort
 from evaluator.referee.failure import CandidateFailed, host_noisy
 from evaluator.referee.screen import screen
 from evaluator.referee.timing import Block, Ratio, estimate, estimate_together
@@ -68,7 +68,7 @@ def climb(arena: Arena[P], request: EvaluationRequest, findings: Findings) -> tu
         held.callback(trial.close)
         winner = trial.check(trial.look(trial.build()))
         verify = request.purpose is Purpose.VERIFY
-        effort = VERIFY_EFFORT if verify else SEARCH_EFFORT
+        effort = arena.verify_effort if verify else SEARCH_EFFORT
         timed = [
             trial.time(winner, effort, fresh=verify)
             for _ in range(VERIFY_PROCESSES if verify else 1)

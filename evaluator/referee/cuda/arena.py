@@ -22,6 +22,7 @@ from evaluator.referee.cuda.starting import furnish, started
 from evaluator.referee.cuda.stopwatch import CudaStopwatch
 from evaluator.referee.deadlines import Deadlines
 from evaluator.referee.device import CoreSets
+from evaluator.referee.effort import LONG_VERIFY_EFFORT, VERIFY_EFFORT
 from evaluator.referee.failure import CandidateFailed
 from evaluator.referee.spawner import Spawner, WorkerPlan
 
@@ -71,6 +72,7 @@ class CudaArena:
         """
         self.gate: Gate = bench.gate
         self.builds_s = bench.deadlines.builds_s
+        self.verify_effort = LONG_VERIFY_EFFORT if session.memory.in_turn else VERIFY_EFFORT
         self._bench = bench
         self._session = session
         self._sets = sets
