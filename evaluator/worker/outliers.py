@@ -35,7 +35,11 @@ class Runs(Enum):
 
 
 def add_outliers(
-    values: torch.Tensor, factor: float, generator: torch.Generator, runs: Runs
+    values: torch.Tensor,
+    factor: float,
+    generator: torch.Generator,
+    runs: Runs,
+    host: torch.Generator | None = None,
 ) -> None:
     """Multiply some elements of a flat tensor by a factor, each of them once.
 
@@ -44,13 +48,16 @@ def add_outliers(
         factor: What outliers are multiplied by.
         generator: Source of the places, on the tensor's device.
         runs: Which runs there are.
+        host: Source of where they are, for the interpreter to read; by default the same.
     """
     numel = len(values)
-    device = generator.device
-    places = torch.randint(numel, (-(-numel // _SINGLE),), generator=generator, device=device)
+    host = host or generator
+    places = torch.randint(
+        numel, (-(-numel // _SINGLE),), generator=generator, device=generator.device
+    )
     single = values[places] * factor
     section = numel // _RUNS
-    coin, *drawn = torch.rand(1 + 2 * _RUNS, generator=generator, device=device).tolist()
+    coin, *drawn = torch.rand(1 + 2 * _RUNS, generator=host, device=host.device).tolist()
     # Who sees a run in a sample knows of the single ones, so half of the sets have none.
     with_runs = runs is Runs.LONGEST or (runs is Runs.SOME and coin < 0.5)
     lucks = zip(drawn[::2], drawn[1::2], strict=True) if with_runs else ()

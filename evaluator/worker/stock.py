@@ -73,6 +73,7 @@ class Reservoir:
         generator: torch.Generator,
         variant: str = "own",
         *,
+        host: torch.Generator | None = None,
         runs: Runs = Runs.SOME,
         louder: bool = False,
     ) -> object:
@@ -82,6 +83,8 @@ class Reservoir:
             target: Row-major tensor that is filled; anything else for a plain number.
             generator: Source of the randomness, on the pool's device.
             variant: One of the wire's `TIMED_VARIANTS`.
+            host: Source of the numbers that the interpreter reads; by default the same. Reading one
+                of a GPU's takes as long as many launches.
             runs: Which outliers are neighbours, where the variant has outliers.
             louder: Double it.
 
@@ -89,7 +92,7 @@ class Reservoir:
             The target, or the plain number.
         """
         if self._pool is None or not isinstance(target, torch.Tensor):
-            return self._mix_number(generator, variant, louder=louder)
+            return self._mix_number(host or generator, variant, louder=louder)
         if target.numel() == 0:
             return target
         kind = self._domain.kind
@@ -98,7 +101,8 @@ class Reservoir:
         elif kind is DomainKind.PROBABILITY and target.dim() > 0:
             self._mix_rows(target, generator)
         elif self._is_multiplied(target):
-            self._multiply(target.view(-1), generator, variant, runs, louder=louder)
+            sources = generator, host or generator
+            self._multiply(target.view(-1), sources, variant, runs, louder=louder)
         else:
             self._gather(target, generator)
         return target
@@ -118,7 +122,7 @@ class Reservoir:
     def _multiply(
         self,
         target: torch.Tensor,
-        generator: torch.Generator,
+        generators: tuple[torch.Generator, torch.Generator],
         variant: str,
         runs: Runs,
         *,
@@ -126,7 +130,8 @@ class Reservoir:
     ) -> None:
         """Fill with the pool from an element on, round its end, times factors."""
         assert self._pool is not None
-        start, *places = _choices(_PLACES, (1 + 2 * NUM_PLACES,), generator).tolist()
+        generator, host = generators
+        start, *places = _choices(_PLACES, (1 + 2 * NUM_PLACES,), host).tolist()
         if self._domain.kind in _TRIANGULAR:
             # From the start of a draw on: triangles stay triangles.
             start = start % len(self._pool) * target.numel()
@@ -139,7 +144,7 @@ class Reservoir:
         strips.multiply(end, target[head:], variant, places[NUM_PLACES:], louder=louder)
         if variant == "spiked":
             sign = -1 if self._domain.kind in _SIGNED else 1
-            add_outliers(target, sign * scale_up(target.dtype), generator, runs)
+            add_outliers(target, sign * scale_up(target.dtype), generator, runs, host)
 
     def _strips_for(self, target: torch.Tensor, generator: torch.Generator) -> Strips:
         """Return the strips, which are drawn when they are first needed."""

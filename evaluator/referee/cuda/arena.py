@@ -169,8 +169,10 @@ class CudaArena:
 
     def census(self, process: CudaCandidate, index: int, calls: int) -> dict[str, Any]:
         """Ask for facts about a configuration's kernels, on what its room holds."""
+        process.prepare_census()
         with self.gate.shared():
-            return process.census(index, self._session.reference.numbers, calls)
+            process.watch(index, self._session.reference.numbers, calls)
+        return process.census()
 
     def _judge(
         self, process: CudaCandidate, index: int, one: CudaCheckSet, accuracy: Accuracy

@@ -260,11 +260,18 @@ class CudaCandidate:
         deadline = self._deadlines.of_calls(1, self._session.alone_ms)
         return self._outputs(self._ask("ship", deadline, Status.RUNTIME_ERROR, call=call))
 
-    def census(self, index: int, numbers: Numbers, calls: int) -> dict[str, Any]:
-        """Ask for facts about its kernels; believed only as descriptors, never for a verdict."""
-        deadline = self._deadlines.build_s
+    def prepare_census(self) -> None:
+        """Let it attach the profiler; it does not need the device for that."""
+        self._ask("prepare_census", self._deadlines.build_s, Status.RUNTIME_ERROR)
+
+    def watch(self, index: int, numbers: Numbers, calls: int) -> None:
+        """Let it call a configuration under the profiler."""
         fields = {"index": index, "numbers": list(numbers), "calls": calls}
-        return self._ask("census", deadline, Status.RUNTIME_ERROR, **fields)
+        self._ask("watch", self._deadlines.build_s, Status.RUNTIME_ERROR, **fields)
+
+    def census(self) -> dict[str, Any]:
+        """Ask for facts about what was watched; descriptors, on which no verdict rests."""
+        return self._ask("census", self._deadlines.build_s, Status.RUNTIME_ERROR)
 
     def require_inputs_unchanged(self) -> None:
         """Nothing is left to be done: each call's inputs were compared after it."""

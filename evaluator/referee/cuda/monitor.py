@@ -69,12 +69,14 @@ class Monitor:
         self._nvml = nvml
         self._own = own or (lambda: descendants(os.getpid()))
         self._since_us = 0
+        self._ours: set[int] = set()
         self._looks: list[Look] = []
         self._dropped = 0
 
     def begin(self) -> None:
         """Begin a timing: what was before does not concern it."""
         self._since_us = int(time.time() * 1e6)
+        self._ours.clear()
         self._looks.clear()
         self._dropped = 0
 
@@ -104,17 +106,19 @@ class Monitor:
         )
 
     def _foreign(self) -> tuple[int, ...] | None:
-        own = set(self._own())
         try:
-            if not own & self._nvml.running():
-                # Our own are not among them: they are numbered otherwise there.
-                return None
-            busy = self._nvml.busy_since(self._since_us)
+            running = self._nvml.running()
+            shares = self._nvml.busy_since(self._since_us)
         except NvmlError:
             return None
-        return tuple(
-            sorted(p for p, share in busy.items() if p not in own and share >= _BUSY_PERCENT)
-        )
+        busy = {process for process, share in shares.items() if share >= _BUSY_PERCENT}
+        if busy - self._ours or not self._ours & running:
+            # Looking through all processes takes longer than all else here.
+            self._ours |= set(self._own())
+        if not self._ours & running:
+            # Our own are not among them: they are numbered otherwise there.
+            return None
+        return tuple(sorted(busy - self._ours))
 
 
 def open_monitor(uuid: str) -> Monitor | None:

@@ -13,10 +13,10 @@ from typing import Any
 import torch
 from torch import nn
 
-from archives.evaluation import Status
+from archives.evaluation import Mismatch, Status
 from evaluator.values import SIGNAL_BYTES
 from evaluator.wire import decode_value
-from evaluator.worker.cuda.census import take_census
+from evaluator.worker.cuda.census import Census
 from evaluator.worker.cuda.driver import Driver
 from evaluator.worker.cuda.legs import Leg
 from evaluator.worker.cuda.rehearsal import compile_errors, rehearsing
@@ -53,6 +53,8 @@ class CudaCandidateWorker:
         self._rooms: dict[str, Extent] = {}
         self._kept: object = None
         self._handles: Handles = {}
+        self._census = Census()
+        self._spread: float | Mismatch | None = None
         self.handlers: dict[str, Handler] = {
             "attach": self._attach,
             "open": self._open,
@@ -63,7 +65,9 @@ class CudaCandidateWorker:
             "signals": self._take_signals,
             "queue": self._queue_leg,
             "ship": self._ship,
-            "census": self._census,
+            "prepare_census": self._prepare_census,
+            "watch": self._watch,
+            "census": self._tell_census,
         }
 
     def explain(self, error: Exception, request: dict[str, Any]) -> Failure:
@@ -188,12 +192,22 @@ class CudaCandidateWorker:
     def _describe(self, returned: object) -> dict[str, Any]:
         return describe_outputs(self._driver, returned, self._handles, self._rooms)
 
-    def _census(self, request: dict[str, Any]) -> dict[str, Any]:
+    def _prepare_census(self, request: dict[str, Any]) -> dict[str, Any]:
+        del request
+        self._census.prepare()
+        return {}
+
+    def _watch(self, request: dict[str, Any]) -> dict[str, Any]:
         program = self._programs.of(request)
         arguments = self._inputs(program, "check", 0, request["numbers"])
+        self._census.watch(program.model, arguments, request["calls"])
+        self._spread = measure_spread(lambda: program.call_again(arguments))
+        return {}
+
+    def _tell_census(self, request: dict[str, Any]) -> dict[str, Any]:
+        del request
         folders = [os.environ["EVOKERNEL_BUILD_DIR"], os.environ["TMPDIR"]]
-        facts = take_census(program.model, arguments, request["calls"], folders)
-        return {**facts, "spread": measure_spread(lambda: program.call_again(arguments))}
+        return {**self._census.facts(folders), "spread": self._spread}
 
     def _inputs(
         self, program: OpenProgram, room: str, place: int, numbers: Sequence[object]

@@ -23,7 +23,7 @@ import torch
 
 from archives.evaluation import Reuse
 
-__all__ = ["Launch", "facts_of", "is_library", "take_census"]
+__all__ = ["Census", "Launch", "facts_of", "is_library"]
 
 _LIBRARY_SHARE = 0.1
 """From this share of the time on, a library's kernels are where reuse lives."""
@@ -64,28 +64,54 @@ def is_library(name: str, own_names: frozenset[str] = frozenset()) -> bool:
     return name not in own_names and _LIBRARY.search(name) is not None
 
 
-def take_census(
-    model: Callable[..., Any], arguments: Sequence[object], calls: int, folders: Sequence[str]
-) -> dict[str, Any]:
-    """Call a candidate under the profiler.
+class Census:
+    """A candidate's calls under the profiler.
 
-    Args:
-        model: Built, and called before.
-        arguments: Inputs of one call.
-        calls: How many calls to watch.
-        folders: Where the candidate's build artefacts lie.
-
-    Returns:
-        The fields of `KernelFacts` that can be told; {} where the profiler does not attach.
+    Three steps, of which only the second one needs the device: attaching takes a tenth of a second
+    the first time, and reading what was seen takes as long.
     """
-    launches = _profile(model, arguments, calls)
-    if not launches:
-        return {}
-    moved = sum(a.numel() * a.element_size() for a in arguments if isinstance(a, torch.Tensor))
-    outputs = model(*arguments)
-    items = outputs if isinstance(outputs, tuple | list) else [outputs]
-    moved += sum(i.numel() * i.element_size() for i in items if isinstance(i, torch.Tensor))
-    return facts_of(launches, calls, moved, _compiled(folders))
+
+    def __init__(self) -> None:
+        self._seen: Any = None
+        self._calls = self._moved_bytes = 0
+
+    def prepare(self) -> None:
+        """Attach the profiler to this process, whose context exists."""
+        with _profiler():
+            pass
+
+    def watch(self, model: Callable[..., Any], arguments: Sequence[object], calls: int) -> None:
+        """Call a candidate under the profiler.
+
+        Args:
+            model: Built, and called before.
+            arguments: Inputs of one call.
+            calls: How many calls to watch.
+        """
+        torch.cuda.synchronize()
+        with _profiler() as self._seen:
+            for _ in range(calls):
+                outputs = model(*arguments)
+            torch.cuda.synchronize()
+        items = outputs if isinstance(outputs, tuple | list) else [outputs]
+        tensors = [item for item in (*arguments, *items) if isinstance(item, torch.Tensor)]
+        self._moved_bytes = sum(one.numel() * one.element_size() for one in tensors)
+        self._calls = calls
+
+    def facts(self, folders: Sequence[str]) -> dict[str, Any]:
+        """Return the fields of `KernelFacts` that can be told of the calls that were watched.
+
+        Args:
+            folders: Where the candidate's build artefacts lie.
+
+        Returns:
+            The fields; {} where the profiler does not attach, or nothing was watched.
+        """
+        launches = [] if self._seen is None else _launches(self._seen)
+        self._seen = None
+        if not launches:
+            return {}
+        return facts_of(launches, self._calls, self._moved_bytes, _compiled(folders))
 
 
 def facts_of(
@@ -137,14 +163,13 @@ def _reuse(share: float, main: Launch | None, compiled: dict[str, dict[str, Any]
     return Reuse.CACHE if shared else Reuse.REGISTERS
 
 
-def _profile(model: Callable[..., Any], arguments: Sequence[object], calls: int) -> list[Launch]:
+def _profiler() -> Any:  # noqa: ANN401 - torch types none of it
     from torch.profiler import ProfilerActivity, profile
 
-    torch.cuda.synchronize()
-    with profile(activities=[ProfilerActivity.CUDA]) as seen:
-        for _ in range(calls):
-            model(*arguments)
-        torch.cuda.synchronize()
+    return profile(activities=[ProfilerActivity.CUDA])
+
+
+def _launches(seen: Any) -> list[Launch]:  # noqa: ANN401 - torch types none of it
     path = Path("census.json")
     seen.export_chrome_trace(str(path))
     events = json.loads(path.read_text())["traceEvents"]

@@ -67,9 +67,12 @@ class TimedSets:
         runs = timed_runs(self._permitted)
         if self.mixed:
             generator = torch.Generator(self._opened.device).manual_seed(seed)
+            host = varying(seed, torch.device("cpu"))
             for values, variant in zip(sets, variants, strict=True):
                 for number, reservoir in enumerate(self._reservoirs):
-                    values[number] = reservoir.mix(values[number], generator, variant, runs=runs)
+                    values[number] = reservoir.mix(
+                        values[number], generator, variant, host=host, runs=runs
+                    )
             return sets
         for number, (values, variant) in enumerate(zip(sets, variants, strict=True)):
             for at, drawn in enumerate(self._varied(seed + number, variant, runs)[0]):
