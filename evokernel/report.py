@@ -153,9 +153,9 @@ def read_report(store: Store, baseline: Baseline | None = None) -> Report:
         _line(store, problem, skipped, baseline, run.device) for problem in store.problems()
     )
     counted = [line for line in lines if line.counts]
-    known = [_score(line, line.over_best_of_torch) for line in counted if line.knows_torch]
+    known = [score_of(line, line.over_best_of_torch) for line in counted if line.knows_torch]
     matchable = _matchable(counted)
-    matched = [_score(line, line.matched_speedup) for line in matchable]
+    matched = [score_of(line, line.matched_speedup) for line in matchable]
     is_matched = any(line.matched_speedup is not None for line in matchable)
     noise_floor = run.noise_floor or 0.0
     return Report(
@@ -169,7 +169,7 @@ def read_report(store: Store, baseline: Baseline | None = None) -> Report:
         counts=store.counts(),
         problems=lines,
         operators=_operators(store.tallies()),
-        standard=summarise([_score(line, line.speedup) for line in counted], noise_floor),
+        standard=summarise([score_of(line, line.speedup) for line in counted], noise_floor),
         matched=summarise(matched, noise_floor) if is_matched else None,
         over_best=summarise(known, noise_floor) if known else None,
         baseline=baseline,
@@ -226,8 +226,8 @@ def _measured_by(lines: Sequence[ProblemReport]) -> str:
     return next((version for version in versions if version), "")
 
 
-def _score(line: ProblemReport, speedup: float | None) -> Score:
-    """The score for a baseline; its interval is the standard one, scaled to that baseline."""
+def score_of(line: ProblemReport, speedup: float | None) -> Score:
+    """Return the score for a baseline; its interval is the standard one, scaled alike."""
     if line.best is None or speedup is None:
         return Score()
     low, cap = line.speedup_low, line.cap
