@@ -380,7 +380,8 @@ class TestCensus:
 
 class TestOutputs:
     def described(self, **changes: object) -> dict[str, Any]:
-        output = {**spec(4, 8).to_json(), "handle": "0f" * 64, "room": "", **changes}
+        where = {"handle": "0f" * 64, "allocation": 3, "room": ""}
+        output = {**spec(4, 8).to_json(), **where, **changes}
         return {"outputs": [output], "tuple": False}
 
     def outputs(self, reply: object) -> CudaOutputs:

@@ -361,7 +361,11 @@ def unreadable() -> CandidateFailed:
 def _place(item: Mapping[str, Any], rooms: Mapping[str, Room]) -> dict[str, object]:
     """Where a candidate says that a tensor lies; rooms by their numbers."""
     room = rooms.get(str(item["room"]))
-    return {"handle": str(item["handle"]), "room": None if room is None else room.number}
+    return {
+        "handle": str(item["handle"]),
+        "allocation": str(item["allocation"]),
+        "room": None if room is None else room.number,
+    }
 
 
 def _is_handle(text: str) -> bool:

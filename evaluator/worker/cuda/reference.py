@@ -8,6 +8,7 @@ are compared with what they were made from. Of candidates' outputs, figures leav
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -22,7 +23,7 @@ from evaluator.worker.cuda.legs import Leg
 from evaluator.worker.cuda.patience import patient
 from evaluator.worker.cuda.rooms import Rooms, unchanged
 from evaluator.worker.cuda.sealed import SealedLegs, piece_of
-from evaluator.worker.cuda.shipping import Handles, attached, describe_outputs
+from evaluator.worker.cuda.shipping import Handles, Mappings, attached, describe_outputs
 from evaluator.worker.cuda.timed_sets import TimedSets
 from evaluator.worker.failures import Failure, describe
 from evaluator.worker.opened import PROBLEM_FILE, OpenedProblem, open_problem
@@ -53,6 +54,7 @@ class CudaReferenceWorker:
         self._timed: TimedSets | None = None
         self._rooms = Rooms(driver)
         self._handles: Handles = {}
+        self._mappings = Mappings(driver)
         self.handlers: dict[str, Handler] = {
             "open": self._open,
             "weights": self._weights,
@@ -136,6 +138,7 @@ class CudaReferenceWorker:
         return {"handle": handle, "offset": offset, "bytes": room.extent[1]}
 
     def _clear(self, request: dict[str, Any]) -> dict[str, Any]:
+        self._mappings.let_go()
         self._rooms.close(request["rooms"])
         return {}
 
@@ -228,7 +231,7 @@ class CudaReferenceWorker:
                 self._timed_sets().copy_to(self._rooms[request["room"]], calls)
 
         try:
-            with attached(self._driver, request["outputs"], self._rooms.extents) as outputs:
+            with self._timed_outputs(request) as outputs:
                 found = self._sealed.release(
                     request["page"],
                     request["ticket"],
@@ -248,10 +251,14 @@ class CudaReferenceWorker:
     def _compare_timed(self, request: dict[str, Any]) -> dict[str, Any]:
         """Measure a candidate's outputs of a timed call against the reference's."""
         try:
-            with attached(self._driver, request["outputs"], self._rooms.extents) as outputs:
+            with self._timed_outputs(request) as outputs:
                 return {"deviations": self._deviations_of_timed(request["call"], outputs)}
         except Failure as failure:
             return {"deviations": None, "log": failure.log}
+
+    def _timed_outputs(self, request: dict[str, Any]) -> AbstractContextManager[list[torch.Tensor]]:
+        """Map the outputs of a timed call; their memory stays mapped for the next one."""
+        return attached(self._driver, request["outputs"], self._rooms.extents, self._mappings)
 
     def _deviations_of_timed(
         self, call: int, outputs: Sequence[torch.Tensor], at: float | None = None
@@ -263,6 +270,7 @@ class CudaReferenceWorker:
     def _trim(self, request: dict[str, Any]) -> dict[str, Any]:
         """Give cached memory back: outputs of legs then get memory as a candidate's get it."""
         del request
+        self._mappings.let_go()
         self._leg.clear()
         self._driver.trim()
         return {}
@@ -270,6 +278,7 @@ class CudaReferenceWorker:
     def _rest(self, request: dict[str, Any]) -> dict[str, Any]:
         """Give back everything but the model."""
         del request
+        self._mappings.let_go()
         self._leg.clear()
         self._check_sets().clear()
         self._timed_sets().release()

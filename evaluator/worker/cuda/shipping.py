@@ -16,7 +16,7 @@ from evaluator.worker.failures import Failure
 from evaluator.worker.legs import tensors_of
 from evaluator.worker.tensors import dtype_name
 
-__all__ = ["Extent", "Handles", "attached", "describe_outputs"]
+__all__ = ["Extent", "Handles", "Mappings", "attached", "describe_outputs"]
 
 
 Handles = dict[int, str]
@@ -24,6 +24,9 @@ Handles = dict[int, str]
 
 Extent = tuple[int, int]
 """Address and bytes of some memory."""
+
+MOST_MAPPED = 16
+"""Allocations that stay mapped: their memory stays in use, whoever has given it back."""
 
 
 def describe_outputs(
@@ -38,8 +41,8 @@ def describe_outputs(
         rooms: Memory of another process that this one was given, by name.
 
     Returns:
-        tuple, and outputs: specs with the byte offset in an allocation and its handle, or in a room
-        and its name; both are "" where nobody else can read the memory.
+        tuple, and outputs: specs with the byte offset in an allocation, its handle and its number,
+        or in a room and its name; both are "" where nobody else can read the memory.
 
     Raises:
         Failure: It is something else.
@@ -56,13 +59,60 @@ def describe_outputs(
             stride=tuple(tensor.stride()),
             offset=place.offset,
         )
-        outputs.append({**spec.to_json(), "handle": place.handle, "room": place.room})
+        where = {"handle": place.handle, "allocation": place.allocation, "room": place.room}
+        outputs.append({**spec.to_json(), **where})
     return {"outputs": outputs, "tuple": several}
+
+
+class Mappings:
+    """Allocations of another process that stay mapped from one leg to the next.
+
+    A candidate's outputs mostly lie where they lay before, and mapping an allocation takes several
+    milliseconds while other processes create their contexts. A new allocation has another number,
+    though its handle may be that of one before. Who hides that shows what lay in memory that it has
+    given back, which is wrong for inputs that it had not seen.
+
+    Args:
+        driver: The device.
+    """
+
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
+        self._mapped: dict[tuple[str, str], Extent] = {}
+
+    def extent(self, handle: str, allocation: str) -> Extent:
+        """Return where an allocation is mapped, and its bytes.
+
+        Args:
+            handle: What other processes map it by.
+            allocation: Its number.
+
+        Raises:
+            Failure: It cannot be mapped.
+        """
+        key = handle, allocation
+        if key not in self._mapped:
+            self._mapped[key] = self._driver.attach(handle)
+        return self._mapped[key]
+
+    def make_room(self) -> None:
+        """Unmap all of them where they are many; to be called before a call's outputs are asked."""
+        if len(self._mapped) >= MOST_MAPPED:
+            self.let_go()
+
+    def let_go(self) -> None:
+        """Unmap all of them."""
+        mapped, self._mapped = self._mapped, {}
+        for address, _ in mapped.values():
+            self._driver.detach(address)
 
 
 @contextmanager
 def attached(
-    driver: Driver, outputs: Sequence[Mapping[str, Any]], rooms: Mapping[int, Extent]
+    driver: Driver,
+    outputs: Sequence[Mapping[str, Any]],
+    rooms: Mapping[int, Extent],
+    mappings: Mappings | None = None,
 ) -> Iterator[list[torch.Tensor]]:
     """Map another process's outputs for the block.
 
@@ -71,11 +121,14 @@ def attached(
         outputs: As `describe_outputs` gives them, rooms by their numbers; they may come from a
             hostile process, but for the numbers.
         rooms: Memory of this process that the other one was given.
+        mappings: What is mapped longer than that; None: nothing.
 
     Raises:
         Failure: They cannot be mapped, or leave their allocation.
     """
-    mapped: dict[str, Extent] = {}
+    passing = Mappings(driver)
+    mapped = mappings or passing
+    mapped.make_room()
     try:
         tensors = []
         for output in outputs:
@@ -86,10 +139,7 @@ def attached(
             if output["room"] is not None:
                 address, size = rooms[output["room"]]
             else:
-                handle = str(output["handle"])
-                if handle not in mapped:
-                    mapped[handle] = driver.attach(handle)
-                address, size = mapped[handle]
+                address, size = mapped.extent(str(output["handle"]), str(output["allocation"]))
             if spec.offset % ITEM_BYTES[spec.dtype]:
                 log = "an output lies at no multiple of its element size"
                 raise Failure(Status.RUNTIME_ERROR, "bad_handle", log)
@@ -99,8 +149,7 @@ def attached(
         yield tensors
         driver.synchronize()
     finally:
-        for address, _ in mapped.values():
-            driver.detach(address)
+        passing.let_go()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,6 +157,7 @@ class _Place:
     """Where a tensor lies: in an allocation, or in a room."""
 
     handle: str = ""
+    allocation: int = 0
     room: str = ""
     offset: int = 0
 
@@ -124,6 +174,6 @@ def _place(
         base, number = driver.allocation(address)
         if number not in handles:
             handles[number] = driver.export(base)
-        return _Place(handle=handles[number], offset=address - base)
+        return _Place(handle=handles[number], allocation=number, offset=address - base)
     except Failure:
         return _Place()
