@@ -70,6 +70,7 @@ class Monitor:
         self._own = own or (lambda: descendants(os.getpid()))
         self._since_us = 0
         self._ours: set[int] = set()
+        self._numbered_alike = False
         self._looks: list[Look] = []
         self._dropped = 0
 
@@ -107,17 +108,20 @@ class Monitor:
 
     def _foreign(self) -> tuple[int, ...] | None:
         try:
-            running = self._nvml.running()
+            if not self._ours:
+                self._ours = set(self._own())
+                self._numbered_alike = bool(self._ours & self._nvml.running())
+            if not self._numbered_alike:
+                # Our own are not among those seen: they carry other numbers there.
+                return None
             shares = self._nvml.busy_since(self._since_us)
         except NvmlError:
+            self._ours.clear()
             return None
         busy = {process for process, share in shares.items() if share >= _BUSY_PERCENT}
-        if busy - self._ours or not self._ours & running:
+        if busy - self._ours:
             # Looking through all processes takes longer than all else here.
             self._ours |= set(self._own())
-        if not self._ours & running:
-            # Our own are not among them: they are numbered otherwise there.
-            return None
         return tuple(sorted(busy - self._ours))
 
 
