@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 
-from archives.evaluation import Status
+from archives.evaluation import Interval, Status
 from evaluator.referee.correctness import Bound
-from evaluator.referee.cuda import sealed
+from evaluator.referee.cuda import sealed, stopwatch
 from evaluator.referee.cuda.arena import CudaArena
 from evaluator.referee.cuda.candidate import CHECK_ROOM, TIMED_ROOM, CudaCandidate
-from evaluator.referee.cuda.clocks import SealBases, SealedLeg, shortfall
+from evaluator.referee.cuda.clocks import SealBases, SealedLeg, overclaimed, shortfall
 from evaluator.referee.cuda.pages import Pages
 from evaluator.referee.cuda.sealed import SealedClock, measure_bases, open_trial
 from evaluator.referee.cuda.session import CudaSession
 from evaluator.referee.cuda.timed_outputs import TimedOutputs
+from evaluator.referee.effort import SEARCH_EFFORT, VERIFY_EFFORT, Effort
 from evaluator.referee.failure import CandidateFailed
+from evaluator.referee.timing import Ratio, estimate
 from evaluator.referee.votes import steady_variants, timed_bounds
 from evaluator.worker.cuda.sealed import piece_of
 from problems.errors import EvaluatorError
@@ -190,6 +192,92 @@ class TestShortfall:
         assert shortfall(cut, NOTHING_BESIDE, 0.08) == shortfall(
             self.legs(0.1), NOTHING_BESIDE, 0.08
         )
+
+
+class TestOverclaimed:
+    """A reference of 0.1 ms a call; a candidate whose events say 0.05."""
+
+    BASES = replace(NOTHING_BESIDE, elsewhere_ms=0.02)
+
+    def legs(
+        self, call_ms: float, reference_ms: float | None = 0.1, calls: int = 16
+    ) -> list[SealedLeg]:
+        leg = SealedLeg(call_ms=call_ms, calls=calls, queued=True, reference_ms=reference_ms)
+        return [leg] * 12
+
+    def claimed(self, speedup: float = 2.0, reference_ms: float = 0.1) -> Ratio:
+        return Ratio(
+            speedup=speedup,
+            interval=Interval(low=speedup, high=speedup),
+            latency_ms=reference_ms / speedup,
+            reference_ms=reference_ms,
+            num_blocks=20,
+            width=1.0,
+        )
+
+    def test_a_ratio_that_both_clocks_see_agrees(self) -> None:
+        assert overclaimed(self.legs(0.05), NOTHING_BESIDE, self.claimed()) == 1.0
+        # What both sides take less of, sealed, is in no ratio.
+        assert overclaimed(self.legs(0.04, 0.08), NOTHING_BESIDE, self.claimed()) == 1.0
+
+    def test_a_claim_beyond_a_tenth_counts_as_sealed_legs_have_it(self) -> None:
+        found = overclaimed(self.legs(0.0625), NOTHING_BESIDE, self.claimed())
+        assert found == pytest.approx(1.25, rel=0.01)
+        assert overclaimed(self.legs(0.054), NOTHING_BESIDE, self.claimed()) == 1.0
+
+    def test_a_quarter_of_a_tenth_of_a_millisecond_is_seen_in_legs_of_one_call(self) -> None:
+        legs = self.legs(0.075, 0.1, calls=1)
+        found = overclaimed(legs, NOTHING_BESIDE, self.claimed(speedup=100 / 56))
+        assert found == pytest.approx(1.25, rel=0.02)
+
+    def test_what_the_reference_takes_longer_elsewhere_a_candidate_may_take(self) -> None:
+        legs = self.legs(0.07, calls=1)
+        assert overclaimed(legs, NOTHING_BESIDE, self.claimed()) > 1
+        assert overclaimed(legs, self.BASES, self.claimed()) == 1.0
+
+    def test_a_reference_that_is_slowed_confirms_no_claim(self) -> None:
+        """Whatever is left on the device by a candidate must not lengthen what it is held to."""
+        found = overclaimed(self.legs(0.1, 0.2), NOTHING_BESIDE, self.claimed())
+        assert found == pytest.approx(1.6, rel=0.01)
+
+    def test_a_reference_that_cannot_be_queued_says_nothing(self) -> None:
+        assert overclaimed(self.legs(0.1, None), NOTHING_BESIDE, self.claimed()) == 1.0
+
+    def test_disturbed_legs_do_not_decide(self) -> None:
+        legs = [*self.legs(0.05), *self.legs(3.0)[:3], *self.legs(0.05, 5.0)[:3]]
+        assert overclaimed(legs, NOTHING_BESIDE, self.claimed()) == 1.0
+
+
+@pytest.mark.parametrize("effort", [SEARCH_EFFORT, VERIFY_EFFORT], ids=["search", "verify"])
+def test_a_verification_holds_short_calls_to_sealed_legs_of_both_sides(
+    effort: Effort, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[Sequence[SealedLeg]] = []
+
+    def halved(legs: Sequence[SealedLeg], bases: SealBases, ratio: Ratio) -> float:
+        seen.append(legs)
+        return 1000.0
+
+    # On the stand-in neither clock tells of a device: whatever they say is believed here.
+    monkeypatch.setattr(stopwatch, "shortfall", lambda *_: 1.0)
+    monkeypatch.setattr(stopwatch, "LEAST_CLAIM", 0.0)
+    monkeypatch.setattr(stopwatch, "SHORT_CALL_MS", 1e9)
+    monkeypatch.setattr(stopwatch, "overclaimed", halved)
+    monkeypatch.setattr(stopwatch, "SLOWED_FACTOR", 50.0)
+    with open_arena(SOFTMAX, tmp_path) as (arena, session, _):
+        session.seal_bases = NOTHING_BESIDE
+        candidate = arena.process(arena.build_folder(), timed=True)
+        candidate.open(
+            0, f"{HEAD}\n    def forward(self, x):\n        return torch.softmax(x, 1)\n"
+        )
+        arena.furnish(candidate)
+        blocks = arena.watch(candidate).blocks(0, 1.0, replace(effort, blocks=4, max_width=1e9))
+        candidate.end()
+    assert bool(seen) == (effort is VERIFY_EFFORT)
+    assert (estimate(blocks).speedup < 0.1) == (effort is VERIFY_EFFORT)
+    for legs in seen:
+        assert legs
+        assert all(leg.reference_ms is not None for leg in legs)
 
 
 class TestPieces:

@@ -13,7 +13,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
-__all__ = ["Reading", "SealBases", "SealedLeg", "disagreement", "shortfall"]
+from evaluator.referee.timing import LEAST_MS, Ratio
+
+__all__ = ["Reading", "SealBases", "SealedLeg", "disagreement", "overclaimed", "shortfall"]
 
 LEG_MS = 0.3
 ABSOLUTE_MS = 0.02
@@ -25,6 +27,13 @@ SEALED_MARGIN = 0.05
 SEALED_SLACK_MS = 0.015
 """What honest sealed legs differ by from events: 15 us a leg, twice that where it has one call
 that finds nothing looked up, and a twentieth a call."""
+LEAST_PAIRS = 3
+PAIR_MARGIN = 0.1
+PAIR_SLACK_MS = 0.005
+"""What the ratio of honest sealed legs may be below that of events: a tenth, and 5 us a leg."""
+PAIR_SLOWED = 1.25
+"""A reference whose sealed legs take longer than that, relative to its events, is slowed by
+something: it counts for no more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +47,8 @@ class SealBases:
         copy_ms_per_byte: Writing inputs.
         excess_ms: How much longer a call of the reference takes, sealed in another process, than
             its events say: at the start of a leg the device knows no more where its memory is.
+        own_ms: A leg of the reference's own process, sealed there.
+        elsewhere_ms: How much longer a leg of the reference takes in another process than there.
     """
 
     leg_ms: float
@@ -45,6 +56,8 @@ class SealBases:
     flush_ms: float
     copy_ms_per_byte: float
     excess_ms: float = 0.0
+    own_ms: float = 0.0
+    elsewhere_ms: float = 0.0
 
     def writing_ms(self, num_bytes: int) -> float:
         """Return what writing inputs, and flushing the caches, usually takes."""
@@ -61,6 +74,8 @@ class SealedLeg:
         queued: Whether they could be queued; if not, their time holds that of the interpreter too.
         writing_ms: Time in which their inputs were written, and the caches flushed.
         written_bytes: Bytes of these inputs.
+        reference_ms: Time of a call of the reference on the same inputs, sealed in its own process;
+            None: it could not be queued.
     """
 
     call_ms: float
@@ -68,6 +83,7 @@ class SealedLeg:
     queued: bool
     writing_ms: float = 0.0
     written_bytes: int = 0
+    reference_ms: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,3 +137,28 @@ def shortfall(legs: Sequence[SealedLeg], bases: SealBases, events_ms: float) -> 
     slack_ms = SEALED_SLACK_MS * (1 + 1 / calls) / calls
     ratio = (times[min(1, len(times) - 1)] - slack_ms - bases.excess_ms) / events_ms
     return ratio if ratio > 1 + SEALED_MARGIN else 1.0
+
+
+def overclaimed(legs: Sequence[SealedLeg], bases: SealBases, ratio: Ratio) -> float:
+    """Return how many times the speedup of sealed legs events claim; 1 where they agree.
+
+    Both sides are sealed alike, on the same inputs, so what events see beside a kernel and sealed
+    legs do not (caches that are written back, memory that must be looked up) is in neither side.
+
+    Args:
+        legs: Sealed legs of a candidate, with those of the reference.
+        bases: What such legs take beside.
+        ratio: What events claim.
+
+    Returns:
+        1, or a larger number; 1 where fewer than `LEAST_PAIRS` legs tell.
+    """
+    pairs = [leg for leg in legs if leg.reference_ms is not None]
+    if len(pairs) < LEAST_PAIRS:
+        return 1.0
+    beside_ms = bases.elsewhere_ms + PAIR_SLACK_MS
+    candidate_ms = median(leg.call_ms - beside_ms / leg.calls for leg in pairs)
+    reference_ms = median(leg.reference_ms for leg in pairs if leg.reference_ms is not None)
+    reference_ms = min(reference_ms, PAIR_SLOWED * ratio.reference_ms)
+    factor = ratio.speedup * candidate_ms / max(reference_ms, LEAST_MS)
+    return factor if factor > 1 + PAIR_MARGIN else 1.0

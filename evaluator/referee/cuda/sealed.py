@@ -98,12 +98,16 @@ def measure_bases(session: CudaSession, trial: CudaCandidate) -> SealBases | Non
         session.settle()
         return None
     excess_ms = median(leg.call_ms for leg in legs) - session.alone_ms
+    elsewhere_ms = median(
+        (leg.call_ms - leg.reference_ms) * leg.calls for leg in legs if leg.reference_ms is not None
+    )
     # Beside a process that waits, the device may turn from one to the other before it writes.
     beside_ms = median(leg.writing_ms - bases.writing_ms(leg.written_bytes) for leg in legs)
     return replace(
         bases,
         excess_ms=max(0.0, excess_ms),
         flush_ms=bases.flush_ms + max(0.0, beside_ms),
+        elsewhere_ms=max(0.0, elsewhere_ms),
     )
 
 
@@ -120,7 +124,7 @@ def _trial_legs(
     except CandidateFailed as failure:
         _warn(session, failure)
         return None
-    return legs if all(leg.queued for leg in legs) else None
+    return legs if all(leg.queued and leg.reference_ms is not None for leg in legs) else None
 
 
 def _warn(session: CudaSession, failure: CandidateFailed) -> None:
@@ -134,9 +138,10 @@ def _warn(session: CudaSession, failure: CandidateFailed) -> None:
 def _beside(session: CudaSession, trial: CudaCandidate) -> SealBases | None:
     """What legs without calls take; None where there are none."""
     reference, limit_s = session.reference, session.limit_s(1)
-    own_ms = reference.sealed_leg(0, OWN_PATIENCE_S, limit_s)
+    owns_ms = [reference.sealed_leg(0, OWN_PATIENCE_S, limit_s) for _ in range(BASE_LEGS)]
+    own_ms = [own for own in owns_ms if own is not None]
     session.mix(1, None)
-    if own_ms is None or reference.sealed_leg(1, OWN_PATIENCE_S, limit_s) is None:
+    if not own_ms or reference.sealed_leg(1, OWN_PATIENCE_S, limit_s) is None:
         return None
     seen: list[Released] = []
     for _ in range(BASE_LEGS):
@@ -151,6 +156,7 @@ def _beside(session: CudaSession, trial: CudaCandidate) -> SealBases | None:
         late_ms=median(one.late_ms for one in seen),
         flush_ms=median(one.copy_ms for one in seen),
         copy_ms_per_byte=reference.copy_ms_per_byte(),
+        own_ms=median(own_ms),
     )
 
 
@@ -220,8 +226,8 @@ class SealedClock:
         found: list[SealedLeg] = []
         while len(found) < count:
             numbers = self._session.mix(calls, None)
-            self._let_reference_run(calls)
-            leg = self._leg(index, numbers, bases)
+            reference_ms = self._reference_ms(calls, bases)
+            leg = replace(self._leg(index, numbers, bases), reference_ms=reference_ms)
             found.append(leg)
             if not leg.queued:
                 if calls == 1 or len(found) > 1:
@@ -230,12 +236,18 @@ class SealedClock:
                 calls = _fewer(calls)
         return found
 
-    def _let_reference_run(self, calls: int) -> None:
-        """Let the reference give its outputs; where so many calls cannot be queued, note it."""
+    def _reference_ms(self, calls: int, bases: SealBases) -> float | None:
+        """Let the reference give its outputs, and time it; None where it cannot be queued.
+
+        Where it cannot queue so many calls, that is noted for legs to come.
+        """
         session = self._session
         limit_s = session.limit_s(calls)
-        if session.reference.sealed_leg(calls, OWN_PATIENCE_S, limit_s) is None:
+        wall_ms = session.reference.sealed_leg(calls, OWN_PATIENCE_S, limit_s)
+        if wall_ms is None:
             session.most_sealed_calls = _fewer(calls)
+            return None
+        return max(wall_ms - bases.own_ms, 0.0) / calls
 
     def _leg(self, index: int, numbers: Sequence[Numbers], bases: SealBases) -> SealedLeg:
         """A candidate's leg on the inputs mixed last."""

@@ -37,7 +37,7 @@ from problems.problem import Problem
 
 __all__ = ["CUDA_VERSION", "CudaStation"]
 
-CUDA_VERSION = "cuda-8"
+CUDA_VERSION = "cuda-9"
 """Changes whenever numbers would: those of two versions are never compared."""
 GIB = 1 << 30
 MAX_IN_FLIGHT = 14

@@ -22,7 +22,7 @@ from statistics import median
 
 from archives.evaluation import Status
 from evaluator.referee.cuda.candidate import CudaCandidate, Leg
-from evaluator.referee.cuda.clocks import Reading, SealedLeg, disagreement, shortfall
+from evaluator.referee.cuda.clocks import Reading, SealedLeg, disagreement, overclaimed, shortfall
 from evaluator.referee.cuda.monitor import Conditions, Monitor
 from evaluator.referee.cuda.reference import Numbers
 from evaluator.referee.cuda.sealed import SealedClock
@@ -32,7 +32,7 @@ from evaluator.referee.cuda.timed_outputs import TimedOutputs
 from evaluator.referee.effort import Effort
 from evaluator.referee.failure import CandidateFailed, host_noisy
 from evaluator.referee.halving import halve
-from evaluator.referee.single_calls import held_to_single_calls
+from evaluator.referee.single_calls import LEAST_CLAIM, held_to_single_calls
 from evaluator.referee.timing import (
     LEAST_MS,
     MAX_LEG_MS,
@@ -71,6 +71,8 @@ FORGED_FACTOR = 1.25
 are tried twice more, and then the candidate counts as this clock has it. A forger gains no more by
 that than by agreeing with the clock."""
 DISTURBED_ROUNDS = 2
+SHORT_CALL_MS = 0.5
+"""Of longer calls one clock tells what the events may say at least; of these, the ratio of two."""
 
 
 def calls_per_leg(reference_ms: float, candidate_ms: float, max_calls: int) -> int:
@@ -152,6 +154,7 @@ class CudaStopwatch:
                 self.conditions = self._monitor.conditions
             if len(kept) >= MIN_BLOCKS and estimate(kept).width <= effort.max_width:
                 confirmed = self._confirmed(index, calls, kept, effort)
+                confirmed = self._held_to_sealed(index, confirmed, effort)
                 if calls == 1:
                     return confirmed
                 half = partial(self._half, index, 1)
@@ -273,6 +276,16 @@ class CudaStopwatch:
             raise CandidateFailed(Status.TIMING_MISMATCH, "events", log)
         # One that waits for the device in each call has no other clock than this one.
         return [block.slower(factor) for block in blocks]
+
+    def _held_to_sealed(self, index: int, blocks: list[Block], effort: Effort) -> list[Block]:
+        """Return the blocks as far as sealed legs of both sides confirm their ratio."""
+        ratio, bases = estimate(blocks), self._session.seal_bases
+        is_asked = ratio.speedup >= LEAST_CLAIM and ratio.latency_ms < SHORT_CALL_MS
+        if bases is None or not is_asked or not effort.sealed_pairs:
+            return blocks
+        legs = self._sealed.legs(index, ratio.latency_ms, bases, effort.sealed_pairs)
+        factor = overclaimed(legs, bases, ratio)
+        return [block.slower(factor) for block in blocks] if factor > 1.0 else blocks
 
     def _require_clocks(self, index: int, calls: int, ratio: Ratio) -> None:
         """Where nothing can be sealed, the wall must confirm the events, and legs of two sizes."""
