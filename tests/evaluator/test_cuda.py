@@ -100,6 +100,24 @@ def test_a_quarter_that_is_forged_gains_little_where_calls_are_long(referee: Ref
     assert verdict.status is not Status.OK or (verdict.speedup or 9) < 1.15, verdict
 
 
+@pytest.mark.parametrize("problem", [SOFTMAX, LARGE_SOFTMAX], ids=lambda problem: str(problem.name))
+def test_a_quarter_that_is_forged_gains_a_verification_little_where_calls_are_short(
+    referee: Referee, problem: Problem
+) -> None:
+    verdict = judged(referee, "forged_by_a_quarter", problem=problem, purpose=Purpose.VERIFY)
+    assert verdict.status is not Status.OK or (verdict.speedup or 9) < 1.18, verdict
+
+
+def test_a_verification_says_of_an_honest_short_kernel_what_a_search_said(
+    referee: Referee,
+) -> None:
+    searched = judged(referee, "softmax", problem=LARGE_SOFTMAX)
+    verified = judged(referee, "softmax", problem=LARGE_SOFTMAX, purpose=Purpose.VERIFY)
+    assert verified.status is Status.OK, verified.log
+    assert searched.speedup is not None
+    assert verified.speedup == pytest.approx(searched.speedup, rel=0.05)
+
+
 def test_what_a_timing_ran_under_is_recorded(referee: Referee) -> None:
     verdict = judged(referee, "softmax")
     assert "SM clock" in verdict.log
