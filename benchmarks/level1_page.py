@@ -20,7 +20,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
-from typing import Any
 
 from archives.evaluation import Evaluation, Status
 from archives.store import Store
@@ -41,19 +40,16 @@ class Line:
 
     Attributes:
         report: What the run's report says of it.
+        is_searched: Whether it had its turn.
         lifted: The best program of Inductor's, as the search saw it; None: there is none.
         over_torch: Speedup over the fastest of eager, compiled and autotuned torch; None: unknown,
             or nothing was found.
     """
 
     report: ProblemReport
+    is_searched: bool
     lifted: Evaluation | None
     over_torch: float | None
-
-    @property
-    def is_searched(self) -> bool:
-        """Whether it had its turn."""
-        return self.report.best is not None
 
 
 def main() -> int:
@@ -102,14 +98,20 @@ def line_of(store: Store, report: ProblemReport, ratios: dict[int, float]) -> Li
         ratios: max-autotune over eager, by id, where the baseline has no such time.
     """
     key = report.problem.key
+    attempts = list(store.attempts(key))
     verdicts = [
         store.evaluation(key, attempt.result)
-        for attempt in store.attempts(key)
+        for attempt in attempts
         if attempt.operator == LIFTED and attempt.result is not None
     ]
     right = [one for one in verdicts if one is not None and one.status is Status.OK]
     lifted = max(right, key=lambda one: one.speedup or 0.0, default=None)
-    return Line(report=report, lifted=lifted, over_torch=_over_torch(report, ratios))
+    return Line(
+        report=report,
+        is_searched=bool(attempts),
+        lifted=lifted,
+        over_torch=_over_torch(report, ratios),
+    )
 
 
 def _over_torch(report: ProblemReport, ratios: dict[int, float]) -> float | None:
@@ -197,7 +199,7 @@ _HEAD = (
 
 def _row(line: Line) -> str:
     report = line.report
-    evaluation: Any = report.best.evaluation if report.best is not None else None
+    best = None if report.best is None else report.best.evaluation
     cells = [
         f"{report.problem.id} {report.problem.name.strip('_').replace('_', ' ')}",
         report.status,
@@ -207,8 +209,8 @@ def _row(line: Line) -> str:
         _number(_matched(line.lifted)),
         _number(report.speedup_over("compile")),
         _number(line.over_torch),
-        _number(evaluation.latency_ms, 3),
-        _number(evaluation.reference_ms, 3),
+        _number(None if best is None else best.latency_ms, 3),
+        _number(None if best is None else best.reference_ms, 3),
         _share(report.roofline_share),
         _share(report.bytes_share),
     ]

@@ -47,7 +47,7 @@ Reference worker
             permit no such variation, own was drawn)
     stock   seed, sets                 -> prepares a reservoir of own-distribution values: variants
             (those of `TIMED_VARIANTS` that the problem permits), runs (whether outliers may be
-            neighbours)
+            neighbours), overflowing (those on which the check has no set)
     mix     bases, variants (of each), seed -> fills sets with contents never seen before, fast
     weights seed (null: as constructed) -> sets and publishes parameters and buffers in `state`
     expect  base, at                   -> float64 outputs at offset `at` of `expected`: outputs;
@@ -84,8 +84,9 @@ On a GPU inputs and outputs lie on the device, `state` as above. *Numbers* are t
 a set, encoded, null in place of tensors. A *room* is memory with places for input sets, allocated
 by the reference worker and exported to one candidate; a handle is the 128 hexadecimal digits of a
 CUDA IPC handle, and an offset counts from the start of the allocation that it names. *Exported
-outputs* are specs with a handle and the offset in it, or with a room and the offset in that, where
-an input is returned; both are "" where nobody else can read them. A candidate names its rooms, the
+outputs* are specs with a handle, the number of that allocation and the offset in it, or with a room
+and the offset in that, where an input is returned; handle and room are "" where nobody else can
+read them. A candidate names its rooms, the
 reference worker is told their numbers, or null. A *page* is a process's own part of `signals`, a
 *ticket* the number that a *sealed* leg waits for there (docs/referee.md, On a GPU).
 CUDA reference worker (role "cuda_reference")
@@ -129,7 +130,9 @@ CUDA candidate worker (role "cuda_candidate")
     queue   index, room, numbers (of each call; empty: a leg without calls), ticket -> queues a
             sealed leg; calls: the outputs of each, before the device has begun
     ship    call                       -> outputs of that call of the last leg, copied row after row
-    census  index, numbers, calls      -> as the candidate worker's
+    prepare_census                     -> attaches the profiler
+    watch   index, numbers, calls      -> calls under the profiler
+    census                             -> as the candidate worker's, of what was watched
 """
 
 from __future__ import annotations

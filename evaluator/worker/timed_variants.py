@@ -16,7 +16,7 @@ from evaluator.wire import TIMED_VARIANTS
 from evaluator.worker.opened import OpenedProblem
 from evaluator.worker.outliers import Runs
 from evaluator.worker.stock import Reservoir
-from evaluator.worker.variants import varying
+from evaluator.worker.variants import vary_set, varying
 
 __all__ = ["mixed_contents", "permitted_contents", "timed_runs"]
 
@@ -25,7 +25,7 @@ class Contents(Protocol):
     """Makes a set of a variant, for trial; None where the variant changes no input."""
 
     def __call__(self, variant: str, runs: Runs, *, louder: bool) -> Sequence[object] | None:
-        """Make it; louder: with numbers twice as large as they will be."""
+        """Make one as timed sets are, with numbers twice as large; else one of the check's."""
         ...
 
 
@@ -73,6 +73,14 @@ def mixed_contents(opened: OpenedProblem, reservoirs: Sequence[Reservoir], seed:
         seed: Of the sets.
     """
     generator = varying(seed, opened.device)
+
+    def checked(variant: str, runs: Runs) -> Sequence[object] | None:
+        """A set as the check has it."""
+        longest = runs is Runs.LONGEST
+        drawn = opened.sample(seed)
+        values, changed = vary_set(drawn, opened.domains, variant, generator, runs=longest)
+        return values if changed else None
+
     # Not into what was drawn: a problem may keep that.
     drawn = [
         torch.empty_like(value, memory_format=torch.contiguous_format)
@@ -82,12 +90,14 @@ def mixed_contents(opened: OpenedProblem, reservoirs: Sequence[Reservoir], seed:
     ]
 
     def mixed(variant: str, runs: Runs, *, louder: bool) -> Sequence[object] | None:
+        if not louder:
+            return checked(variant, runs)
         if not any(one.varies(variant) for one in reservoirs):
             return None
         if any(one.stays_own(variant) for one in reservoirs):
             return None
         return [
-            reservoir.mix(value, generator, variant, runs=runs, louder=louder)
+            reservoir.mix(value, generator, variant, runs=runs, louder=True)
             for value, reservoir in zip(drawn, reservoirs, strict=True)
         ]
 

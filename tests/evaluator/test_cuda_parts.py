@@ -405,6 +405,13 @@ class TestOutputs:
     def test_a_handle_that_is_none_is_not_followed(self, handle: object) -> None:
         assert not self.outputs(self.described(handle=handle)).readable
 
+    @pytest.mark.parametrize("number", [-1, 1 << 64, 1.0, True, "3", "x" * 1_000_000, None])
+    def test_what_is_no_number_of_an_allocation_is_a_forgery(self, number: object) -> None:
+        with pytest.raises(CandidateFailed) as failure:
+            self.outputs(self.described(allocation=number))
+        assert failure.value.reason == "forged_message"
+        assert len(failure.value.log) < 1000
+
     @pytest.mark.parametrize(
         "reply",
         [None, {}, {"outputs": 3}, {"outputs": [{}]}, {"outputs": [{"dtype": "float32"}]}],

@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 import torch
 
+from archives.evaluation import Status
 from evaluator.worker.cuda.shipping import MOST_MAPPED, Mappings, attached, describe_outputs
+from evaluator.worker.failures import Failure
 from tests.evaluator.stand_in_gpu import StandInDriver
 
 
@@ -75,6 +77,39 @@ def test_memory_that_was_given_back_is_let_go_in_time(device: Device) -> None:
     for number in range(3 * MOST_MAPPED):
         read(device, described(device, output, number), mappings)
         assert len(device.mapped) <= MOST_MAPPED
+
+
+def test_memory_that_is_gone_with_its_owner_is_let_go_all_the_same(
+    device: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mappings = Mappings(device)
+    output = torch.tensor([1.0])
+    read(device, described(device, output, 1), mappings)
+
+    def gone(address: int) -> None:
+        raise Failure(Status.RUNTIME_ERROR, "driver_error", f"nothing at {address}")
+
+    monkeypatch.setattr(device, "detach", gone)
+    mappings.let_go()
+    assert read(device, described(device, output, 1), mappings) == [1.0]
+    assert device.num_attached == 2
+
+
+def test_an_allocation_in_the_place_of_one_that_is_mapped_still_is_mapped_in_its_stead(
+    device: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mappings = Mappings(device)
+    output = torch.tensor([1.0])
+    read(device, described(device, output, 1), mappings)
+    attach = device.attach
+
+    def one_at_a_time(handle: str) -> tuple[int, int]:
+        if device.mapped:
+            raise Failure(Status.RUNTIME_ERROR, "driver_error", "mapped already")
+        return attach(handle)
+
+    monkeypatch.setattr(device, "attach", one_at_a_time)
+    assert read(device, described(device, output, 2), mappings) == [1.0]
 
 
 def test_outputs_of_one_call_are_mapped_together(device: Device) -> None:

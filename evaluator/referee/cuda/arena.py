@@ -165,10 +165,13 @@ class CudaArena:
         return Conditions(
             looks=tuple(look for one in found for look in one.looks),
             dropped=sum(one.dropped for one in found),
+            overclaimed=max((watch.overclaimed for watch in self._watches), default=1.0),
         )
 
     def census(self, process: CudaCandidate, index: int, calls: int) -> dict[str, Any]:
         """Ask for facts about a configuration's kernels, on what its room holds."""
+        # It may be that which was timed: whoever is timed now has those cores.
+        process.worker.pin(self._bench.cores.other)
         process.prepare_census()
         with self.gate.shared():
             process.watch(index, self._session.reference.numbers, calls)

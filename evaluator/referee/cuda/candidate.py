@@ -56,7 +56,7 @@ class CudaOutputs:
             data = reply["outputs"]
             self.specs = [ValueSpec.from_json(item) for item in data]
             self.exported = [
-                {**spec.to_json(), **_place(item, rooms)}
+                {**replace(spec, name="").to_json(), **_place(item, rooms)}
                 for spec, item in zip(self.specs, data, strict=True)
             ]
         except (AssertionError, KeyError, TypeError, ValueError, FrameError) as error:
@@ -267,7 +267,9 @@ class CudaCandidate:
     def watch(self, index: int, numbers: Numbers, calls: int) -> None:
         """Let it call a configuration under the profiler."""
         fields = {"index": index, "numbers": list(numbers), "calls": calls}
-        self._ask("watch", self._deadlines.build_s, Status.RUNTIME_ERROR, **fields)
+        # Twice more: for how much what it returns differs from call to call.
+        deadline = self._deadlines.of_calls(calls + 2, self._session.alone_ms)
+        self._ask("watch", deadline, Status.RUNTIME_ERROR, **fields)
 
     def census(self) -> dict[str, Any]:
         """Ask for facts about what was watched; descriptors, on which no verdict rests."""
@@ -363,9 +365,15 @@ def _place(item: Mapping[str, Any], rooms: Mapping[str, Room]) -> dict[str, obje
     room = rooms.get(str(item["room"]))
     return {
         "handle": str(item["handle"]),
-        "allocation": str(item["allocation"]),
+        "allocation": _allocation(item["allocation"]),
         "room": None if room is None else room.number,
     }
+
+
+def _allocation(number: object) -> int:
+    if type(number) is not int or not 0 <= number < 1 << 64:
+        raise ValueError(f"{number!r:.40} is no number of an allocation")
+    return number
 
 
 def _is_handle(text: str) -> bool:

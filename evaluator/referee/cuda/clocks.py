@@ -27,13 +27,15 @@ SEALED_MARGIN = 0.05
 SEALED_SLACK_MS = 0.015
 """What honest sealed legs differ by from events: 15 us a leg, twice that where it has one call
 that finds nothing looked up, and a twentieth a call."""
-LEAST_PAIRS = 3
 PAIR_MARGIN = 0.1
 PAIR_SLACK_MS = 0.005
 """What the ratio of honest sealed legs may be below that of events: a tenth, and 5 us a leg."""
-PAIR_SLOWED = 1.25
-"""A reference whose sealed legs take longer than that, relative to its events, is slowed by
-something: it counts for no more."""
+PAIR_SLOWED = 1.1
+"""A reference whose sealed legs take longer than that, relative to its events and to what they took
+when its problem was opened, is slowed by something: it counts for no more."""
+LEAST_OWN_SHARE = 0.8
+"""A reference whose sealed calls are shorter than that, relative to its events, is launched more
+slowly than it runs: its events hold the interpreter's time, which is part of its number."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +51,7 @@ class SealBases:
             its events say: at the start of a leg the device knows no more where its memory is.
         own_ms: A leg of the reference's own process, sealed there.
         elsewhere_ms: How much longer a leg of the reference takes in another process than there.
+        own_share: Sealed time of a call of the reference, over what its events say.
     """
 
     leg_ms: float
@@ -58,6 +61,7 @@ class SealBases:
     excess_ms: float = 0.0
     own_ms: float = 0.0
     elsewhere_ms: float = 0.0
+    own_share: float = 1.0
 
     def writing_ms(self, num_bytes: int) -> float:
         """Return what writing inputs, and flushing the caches, usually takes."""
@@ -139,26 +143,25 @@ def shortfall(legs: Sequence[SealedLeg], bases: SealBases, events_ms: float) -> 
     return ratio if ratio > 1 + SEALED_MARGIN else 1.0
 
 
-def overclaimed(legs: Sequence[SealedLeg], bases: SealBases, ratio: Ratio) -> float:
-    """Return how many times the speedup of sealed legs events claim; 1 where they agree.
+def overclaimed(pairs: Sequence[SealedLeg], bases: SealBases, ratio: Ratio) -> float:
+    """Return how many times what sealed legs of both sides confirm events claim; 1 where they do.
 
     Both sides are sealed alike, on the same inputs, so what events see beside a kernel and sealed
     legs do not (caches that are written back, memory that must be looked up) is in neither side.
 
     Args:
-        legs: Sealed legs of a candidate, with those of the reference.
-        bases: What such legs take beside.
+        pairs: Sealed legs of a candidate, queued, each with one of the reference of as many calls.
+        bases: What such legs take beside, for the same number of calls.
         ratio: What events claim.
 
     Returns:
-        1, or a larger number; 1 where fewer than `LEAST_PAIRS` legs tell.
+        1, or a larger number, beyond the tenth that honest legs may differ by.
     """
-    pairs = [leg for leg in legs if leg.reference_ms is not None]
-    if len(pairs) < LEAST_PAIRS:
-        return 1.0
     beside_ms = bases.elsewhere_ms + PAIR_SLACK_MS
     candidate_ms = median(leg.call_ms - beside_ms / leg.calls for leg in pairs)
-    reference_ms = median(leg.reference_ms for leg in pairs if leg.reference_ms is not None)
-    reference_ms = min(reference_ms, PAIR_SLOWED * ratio.reference_ms)
+    reference_ms = ratio.reference_ms
+    if bases.own_share >= LEAST_OWN_SHARE:
+        sealed_ms = median(leg.reference_ms for leg in pairs if leg.reference_ms is not None)
+        reference_ms = min(sealed_ms, PAIR_SLOWED * bases.own_share * reference_ms)
     factor = ratio.speedup * candidate_ms / max(reference_ms, LEAST_MS)
-    return factor if factor > 1 + PAIR_MARGIN else 1.0
+    return max(1.0, factor / (1 + PAIR_MARGIN))

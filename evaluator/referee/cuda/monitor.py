@@ -50,10 +50,12 @@ class Conditions:
     Attributes:
         looks: One for each block.
         dropped: Blocks that did not count for it.
+        overclaimed: How many times what sealed legs confirm its events claimed, >= 1.
     """
 
     looks: tuple[Look, ...]
     dropped: int
+    overclaimed: float = 1.0
 
 
 class Monitor:
@@ -139,9 +141,12 @@ def open_monitor(uuid: str) -> Monitor | None:
 
 def summary(conditions: Conditions) -> str:
     """Say in one sentence what a timing ran under; "" where nothing was seen."""
+    held = ""
+    if conditions.overclaimed > 1.0:
+        held = f" Sealed legs confirm 1/{conditions.overclaimed:.3g} of what its events claim."
     looks = conditions.looks
     if not looks:
-        return ""
+        return held.strip()
     clocks = sorted(look.clock_mhz for look in looks)
     warmest = max(look.temperature_c for look in looks)
     foreign = sorted({pid for look in looks for pid in look.foreign or ()})
@@ -150,5 +155,5 @@ def summary(conditions: Conditions) -> str:
     return (
         f"SM clock {median(clocks):.0f} MHz ({clocks[0]} to {clocks[-1]}), up to {warmest} C, "
         f"{conditions.dropped} of {len(looks)} blocks dropped, "
-        f"{'other processes not visible' if unknown else others + ' seen'}."
+        f"{'other processes not visible' if unknown else others + ' seen'}.{held}"
     )

@@ -98,8 +98,9 @@ def measure_bases(session: CudaSession, trial: CudaCandidate) -> SealBases | Non
         session.settle()
         return None
     excess_ms = median(leg.call_ms for leg in legs) - session.alone_ms
+    own_ms = [leg.reference_ms for leg in legs if leg.reference_ms is not None]
     elsewhere_ms = median(
-        (leg.call_ms - leg.reference_ms) * leg.calls for leg in legs if leg.reference_ms is not None
+        (leg.call_ms - own) * leg.calls for leg, own in zip(legs, own_ms, strict=True)
     )
     # Beside a process that waits, the device may turn from one to the other before it writes.
     beside_ms = median(leg.writing_ms - bases.writing_ms(leg.written_bytes) for leg in legs)
@@ -108,6 +109,7 @@ def measure_bases(session: CudaSession, trial: CudaCandidate) -> SealBases | Non
         excess_ms=max(0.0, excess_ms),
         flush_ms=bases.flush_ms + max(0.0, beside_ms),
         elsewhere_ms=max(0.0, elsewhere_ms),
+        own_share=median(own_ms) / session.alone_ms,
     )
 
 
@@ -227,6 +229,10 @@ class SealedClock:
         while len(found) < count:
             numbers = self._session.mix(calls, None)
             reference_ms = self._reference_ms(calls, bases)
+            if reference_ms is None and calls > 1:
+                # The queue is full of its launches: fewer calls fit.
+                calls = _fewer(calls)
+                continue
             leg = replace(self._leg(index, numbers, bases), reference_ms=reference_ms)
             found.append(leg)
             if not leg.queued:

@@ -96,6 +96,7 @@ class CudaStopwatch:
 
     Attributes:
         conditions: What the blocks ran under.
+        overclaimed: How many times what sealed legs confirm was claimed; 1: no more than that.
     """
 
     def __init__(
@@ -123,6 +124,8 @@ class CudaStopwatch:
         self._rests_ms: list[float] = []
         self._race_numbers: list[Numbers] = []
         self.conditions = Conditions(looks=(), dropped=0)
+        self.overclaimed = 1.0
+        self._queued = False
 
     def race(self, indices: Sequence[int]) -> tuple[int, dict[int, float]]:
         """Halve configurations by short legs until one is left; see `halve`."""
@@ -265,10 +268,11 @@ class CudaStopwatch:
                 time.sleep(DISTURBED_PAUSE_S)
             count = max(LEAST_SEALED_LEGS, effort.blocks // 4)
             legs += self._sealed.legs(index, ratio.latency_ms, bases, count)
+            self._queued = any(leg.queued for leg in legs)
             factor = shortfall(legs, bases, ratio.latency_ms)
             if factor == 1.0:
                 return blocks
-        if factor > FORGED_FACTOR and any(leg.queued for leg in legs):
+        if factor > FORGED_FACTOR and self._queued:
             log = (
                 f"the device takes {factor:.3g} times as long for a call as the events say: "
                 "finish all work on the current stream, and leave the events alone."
@@ -283,9 +287,21 @@ class CudaStopwatch:
         is_asked = ratio.speedup >= LEAST_CLAIM and ratio.latency_ms < SHORT_CALL_MS
         if bases is None or not is_asked or not effort.sealed_pairs:
             return blocks
-        legs = self._sealed.legs(index, ratio.latency_ms, bases, effort.sealed_pairs)
-        factor = overclaimed(legs, bases, ratio)
-        return [block.slower(factor) for block in blocks] if factor > 1.0 else blocks
+        pairs: list[SealedLeg] = []
+        factor = 1.0
+        for _ in range(SEALED_ROUNDS):
+            # As many calls as when what is beside them was measured.
+            legs = self._sealed.legs(index, self._session.alone_ms, bases, effort.sealed_pairs)
+            pairs += [leg for leg in legs if leg.queued and leg.reference_ms is not None]
+            if len(pairs) < LEAST_SEALED_LEGS:
+                if not self._queued:
+                    return blocks
+                raise host_noisy("legs that could be queued before, cannot be now")
+            factor = overclaimed(pairs, bases, ratio)
+            if factor == 1.0:
+                return blocks
+        self.overclaimed = factor
+        return [block.slower(factor) for block in blocks]
 
     def _require_clocks(self, index: int, calls: int, ratio: Ratio) -> None:
         """Where nothing can be sealed, the wall must confirm the events, and legs of two sizes."""

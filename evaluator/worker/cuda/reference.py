@@ -156,6 +156,8 @@ class CudaReferenceWorker:
 
     def _compare(self, request: dict[str, Any]) -> dict[str, Any]:
         """Measure a candidate's outputs on a check set."""
+        # Never those of two candidates at once: the driver may take one for the other.
+        self._mappings.let_go()
         try:
             with attached(self._driver, request["outputs"], self._rooms.extents) as outputs:
                 return {"deviations": self._check_sets().deviations(request["number"], outputs)}

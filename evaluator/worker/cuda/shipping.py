@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -78,9 +78,9 @@ class Mappings:
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
-        self._mapped: dict[tuple[str, str], Extent] = {}
+        self._mapped: dict[tuple[str, int], Extent] = {}
 
-    def extent(self, handle: str, allocation: str) -> Extent:
+    def extent(self, handle: str, allocation: int) -> Extent:
         """Return where an allocation is mapped, and its bytes.
 
         Args:
@@ -104,7 +104,9 @@ class Mappings:
         """Unmap all of them."""
         mapped, self._mapped = self._mapped, {}
         for address, _ in mapped.values():
-            self._driver.detach(address)
+            # Whoever has exported it may have ended, or given it back: then it is gone.
+            with suppress(Failure):
+                self._driver.detach(address)
 
 
 @contextmanager
@@ -127,29 +129,47 @@ def attached(
         Failure: They cannot be mapped, or leave their allocation.
     """
     passing = Mappings(driver)
-    mapped = mappings or passing
-    mapped.make_room()
     try:
-        tensors = []
-        for output in outputs:
-            spec = ValueSpec.from_json(output)
-            if spec.numel == 0:
-                tensors.append(driver.tensor(0, spec))
-                continue
-            if output["room"] is not None:
-                address, size = rooms[output["room"]]
-            else:
-                address, size = mapped.extent(str(output["handle"]), str(output["allocation"]))
-            if spec.offset % ITEM_BYTES[spec.dtype]:
-                log = "an output lies at no multiple of its element size"
-                raise Failure(Status.RUNTIME_ERROR, "bad_handle", log)
-            if spec.offset + spec.num_bytes > size:
-                raise Failure(Status.RUNTIME_ERROR, "bad_handle", "an output leaves its allocation")
-            tensors.append(driver.tensor(address + spec.offset, spec))
+        if mappings is None:
+            tensors = _laid_out(driver, outputs, rooms, passing)
+        else:
+            mappings.make_room()
+            try:
+                tensors = _laid_out(driver, outputs, rooms, mappings)
+            except Failure:
+                # An allocation may have taken the place of one that is mapped still.
+                mappings.let_go()
+                tensors = _laid_out(driver, outputs, rooms, mappings)
         yield tensors
         driver.synchronize()
     finally:
         passing.let_go()
+
+
+def _laid_out(
+    driver: Driver,
+    outputs: Sequence[Mapping[str, Any]],
+    rooms: Mapping[int, Extent],
+    mappings: Mappings,
+) -> list[torch.Tensor]:
+    """Tensors over outputs where they are mapped."""
+    tensors = []
+    for output in outputs:
+        spec = ValueSpec.from_json(output)
+        if spec.numel == 0:
+            tensors.append(driver.tensor(0, spec))
+            continue
+        if output["room"] is not None:
+            address, size = rooms[output["room"]]
+        else:
+            address, size = mappings.extent(str(output["handle"]), output["allocation"])
+        if spec.offset % ITEM_BYTES[spec.dtype]:
+            log = "an output lies at no multiple of its element size"
+            raise Failure(Status.RUNTIME_ERROR, "bad_handle", log)
+        if spec.offset + spec.num_bytes > size:
+            raise Failure(Status.RUNTIME_ERROR, "bad_handle", "an output leaves its allocation")
+        tensors.append(driver.tensor(address + spec.offset, spec))
+    return tensors
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
