@@ -4,7 +4,7 @@
 
 Writes into FOLDER `table.md` (the figures over all problems, and a line for each), `report.json`
 (as `evokernel report --json`), `config.json`, and `run.tar.xz`, from which the run resumes.
-The best kernels' sources are written by `evokernel export RUN FOLDER/kernels`.
+The best kernels' sources are written by `evokernel export RUN kernels`.
 
 `--times` names a file of times of torch with max-autotune on such a device, for problems whose
 baseline lacks them: their ratio to eager is taken from there.
