@@ -86,9 +86,9 @@ by the reference worker and exported to one candidate; a handle is the 128 hexad
 CUDA IPC handle, and an offset counts from the start of the allocation that it names. *Exported
 outputs* are specs with a handle, the number of that allocation and the offset in it, or with a room
 and the offset in that, where an input is returned; handle and room are "" where nobody else can
-read them. A candidate names its rooms, the
-reference worker is told their numbers, or null. A *page* is a process's own part of `signals`, a
-*ticket* the number that a *sealed* leg waits for there (docs/referee.md, On a GPU).
+read them. A candidate names its rooms, the reference worker is told their numbers, or null. A
+*page* is a process's own part of `signals`, a *ticket* the number that a *sealed* leg waits for
+there (docs/referee.md, On a GPU).
 CUDA reference worker (role "cuda_reference")
     open    as the reference worker's; optional pointers (list of [output, input, dimension])
             -> the same, and numbers (of some set)
