@@ -172,10 +172,11 @@ class CudaArena:
         """Ask for facts about a configuration's kernels, on what its room holds."""
         # It may be that which was timed: whoever is timed now has those cores.
         process.worker.pin(self._bench.cores.other)
-        process.prepare_census()
+        process.census("prepare_census")
+        numbers = list(self._session.reference.numbers)
         with self.gate.shared():
-            process.watch(index, self._session.reference.numbers, calls)
-        return process.census()
+            process.census("watch", calls, index=index, numbers=numbers)
+        return process.census("census")
 
     def _judge(
         self, process: CudaCandidate, index: int, one: CudaCheckSet, accuracy: Accuracy

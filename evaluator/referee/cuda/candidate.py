@@ -260,20 +260,11 @@ class CudaCandidate:
         deadline = self._deadlines.of_calls(1, self._session.alone_ms)
         return self._outputs(self._ask("ship", deadline, Status.RUNTIME_ERROR, call=call))
 
-    def prepare_census(self) -> None:
-        """Let it attach the profiler; it does not need the device for that."""
-        self._ask("prepare_census", self._deadlines.build_s, Status.RUNTIME_ERROR)
-
-    def watch(self, index: int, numbers: Numbers, calls: int) -> None:
-        """Let it call a configuration under the profiler."""
-        fields = {"index": index, "numbers": list(numbers), "calls": calls}
-        # Twice more: for how much what it returns differs from call to call.
+    def census(self, step: str, calls: int = 0, **fields: object) -> dict[str, Any]:
+        """Take a step of the census (`evaluator.wire`): descriptors, on which no verdict rests."""
+        # Two calls more tell how much what it returns differs from one to the other.
         deadline = self._deadlines.of_calls(calls + 2, self._session.alone_ms)
-        self._ask("watch", deadline, Status.RUNTIME_ERROR, **fields)
-
-    def census(self) -> dict[str, Any]:
-        """Ask for facts about what was watched; descriptors, on which no verdict rests."""
-        return self._ask("census", self._deadlines.build_s, Status.RUNTIME_ERROR)
+        return self._ask(step, deadline, Status.RUNTIME_ERROR, calls=calls, **fields)
 
     def require_inputs_unchanged(self) -> None:
         """Nothing is left to be done: each call's inputs were compared after it."""

@@ -7,9 +7,10 @@ are compared with what they were made from. Of candidates' outputs, figures leav
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from functools import partial
 from typing import Any, TypeVar
 
 import torch
@@ -158,11 +159,13 @@ class CudaReferenceWorker:
         """Measure a candidate's outputs on a check set."""
         # Never those of two candidates at once: the driver may take one for the other.
         self._mappings.let_go()
-        try:
-            with attached(self._driver, request["outputs"], self._rooms.extents) as outputs:
-                return {"deviations": self._check_sets().deviations(request["number"], outputs)}
-        except Failure as failure:
-            return {"deviations": None, "log": failure.log}
+        checks, number = self._check_sets(), request["number"]
+        return _measured(self._attached(request), partial(checks.deviations, number))
+
+    def _attached(
+        self, request: dict[str, Any], mappings: Mappings | None = None
+    ) -> AbstractContextManager[list[torch.Tensor]]:
+        return attached(self._driver, request["outputs"], self._rooms.extents, mappings)
 
     def _stock(self, request: dict[str, Any]) -> dict[str, Any]:
         return self._timed_sets().stock(request["seed"], request["sets"]).to_json()
@@ -233,7 +236,7 @@ class CudaReferenceWorker:
                 self._timed_sets().copy_to(self._rooms[request["room"]], calls)
 
         try:
-            with self._timed_outputs(request) as outputs:
+            with self._attached(request, self._mappings) as outputs:
                 found = self._sealed.release(
                     request["page"],
                     request["ticket"],
@@ -252,15 +255,8 @@ class CudaReferenceWorker:
 
     def _compare_timed(self, request: dict[str, Any]) -> dict[str, Any]:
         """Measure a candidate's outputs of a timed call against the reference's."""
-        try:
-            with self._timed_outputs(request) as outputs:
-                return {"deviations": self._deviations_of_timed(request["call"], outputs)}
-        except Failure as failure:
-            return {"deviations": None, "log": failure.log}
-
-    def _timed_outputs(self, request: dict[str, Any]) -> AbstractContextManager[list[torch.Tensor]]:
-        """Map the outputs of a timed call; their memory stays mapped for the next one."""
-        return attached(self._driver, request["outputs"], self._rooms.extents, self._mappings)
+        measure = partial(self._deviations_of_timed, request["call"])
+        return _measured(self._attached(request, self._mappings), measure)
 
     def _deviations_of_timed(
         self, call: int, outputs: Sequence[torch.Tensor], at: float | None = None
@@ -279,13 +275,9 @@ class CudaReferenceWorker:
 
     def _rest(self, request: dict[str, Any]) -> dict[str, Any]:
         """Give back everything but the model."""
-        del request
-        self._mappings.let_go()
-        self._leg.clear()
         self._check_sets().clear()
         self._timed_sets().release()
-        self._driver.trim()
-        return {}
+        return self._trim(request)
 
     def _check_sets(self) -> CheckSets:
         return _opened(self._checks)
@@ -295,6 +287,18 @@ class CudaReferenceWorker:
 
     def _problem(self) -> OpenedProblem:
         return _opened(self._opened)
+
+
+def _measured(
+    mapped: AbstractContextManager[list[torch.Tensor]],
+    measure: Callable[[list[torch.Tensor]], list[object]],
+) -> dict[str, Any]:
+    """Measure a candidate's outputs where they lie, if they can be read there."""
+    try:
+        with mapped as outputs:
+            return {"deviations": measure(outputs)}
+    except Failure as failure:
+        return {"deviations": None, "log": failure.log}
 
 
 def _opened(what: T | None) -> T:
