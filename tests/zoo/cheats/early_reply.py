@@ -2,7 +2,7 @@
 
 problem: unfused
 class: timing
-verdict: CRASHED forged_message
+verdict: CRASHED forged_message | TIMING_MISMATCH unreadable_output
 """
 
 import json
