@@ -12,13 +12,14 @@ import os
 import stat
 import tempfile
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from problems.errors import EvaluatorError
 
-__all__ = ["Gate", "runtime_folder"]
+__all__ = ["Gate", "Share", "runtime_folder"]
 
 
 def runtime_folder() -> Path:
@@ -78,6 +79,47 @@ class Gate:
                 descriptor = held.enter_context(_open(self._path))
                 fcntl.flock(descriptor, kind)
             yield
+
+
+class Share:
+    """A share in a gate for pieces of work in a row, kept from one to the next for a while.
+
+    Each share that is asked for waits for whoever times just then, which takes longer than a short
+    piece of work. To be used by one thread, which asks for no other share meanwhile.
+    """
+
+    def __init__(self, gate: Gate, longest_s: float) -> None:
+        """Prepare it.
+
+        Args:
+            gate: Whose share.
+            longest_s: After how long, in seconds, it is given back behind a piece of work; 0: at
+                once.
+        """
+        self._gate = gate
+        self._longest_s = longest_s
+        self._held = ExitStack()
+        self._until: float | None = None
+
+    def __enter__(self) -> Share:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._give_back()
+
+    @contextmanager
+    def piece(self) -> Iterator[None]:
+        """Hold the share for the block, and after it, as long as the time is not over."""
+        if self._until is None:
+            self._held.enter_context(self._gate.shared())
+            self._until = time.monotonic() + self._longest_s
+        yield
+        if time.monotonic() >= self._until:
+            self._give_back()
+
+    def _give_back(self) -> None:
+        self._until = None
+        self._held.close()
 
 
 @contextmanager

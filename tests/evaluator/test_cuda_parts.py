@@ -15,7 +15,6 @@ import pytest
 import torch
 
 from archives.evaluation import Reuse, Status
-from evaluator.gate import Gate
 from evaluator.referee import correctness
 from evaluator.referee.arrays import Array
 from evaluator.referee.cuda import device
@@ -127,47 +126,6 @@ class TestMemory:
     def test_a_single_candidate_may_have_more_than_the_limit(self) -> None:
         with Admission(10).reserved(1000):
             pass
-
-
-class TestGate:
-    def test_shares_go_on_together_and_keep_whoever_times_out(self, tmp_path: Path) -> None:
-        gate, other = Gate("gpu", tmp_path), Gate("gpu", tmp_path)
-        timing, order = threading.Event(), []
-
-        def time() -> None:
-            with other.exclusive():
-                order.append("timed")
-                timing.set()
-
-        thread = threading.Thread(target=time)
-        with gate.shared(), other.shared():
-            thread.start()
-            assert not timing.wait(0.1)
-            order.append("shared")
-        thread.join(5)
-        assert order == ["shared", "timed"]
-
-    def test_whoever_waits_to_time_comes_before_new_shares(self, tmp_path: Path) -> None:
-        gate = Gate("gpu", tmp_path)
-        order: list[str] = []
-
-        def time() -> None:
-            with gate.exclusive():
-                order.append("timed")
-
-        def share() -> None:
-            with Gate("gpu", tmp_path).shared():
-                order.append("shared")
-
-        timer, sharer = threading.Thread(target=time), threading.Thread(target=share)
-        with Gate("gpu", tmp_path).shared():
-            timer.start()
-            timer.join(0.2)
-            sharer.start()
-            sharer.join(0.2)
-        timer.join(5)
-        sharer.join(5)
-        assert order == ["timed", "shared"]
 
 
 SMI = """#!/bin/sh

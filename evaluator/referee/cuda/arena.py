@@ -10,7 +10,7 @@ from threading import Semaphore
 from typing import Any
 
 from archives.evaluation import Status
-from evaluator.gate import Gate
+from evaluator.gate import Gate, Share
 from evaluator.referee.arena import published_weights
 from evaluator.referee.checking import Accuracy, Wanted, check_sets, mismatch_of_form
 from evaluator.referee.correctness import judge
@@ -30,6 +30,9 @@ __all__ = ["CudaArena", "CudaBench"]
 
 HELPER_BYTES = 512 << 20
 """A set of inputs and outputs of a problem that is compiled ahead, at most: each helper has one."""
+SHARE_S = 0.1
+"""Sets of a small problem take 5 ms each; whoever times is not kept waiting for longer than this,
+and then the rest of a set."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,21 +124,25 @@ class CudaArena:
         return self._check(process, index, self._sets)
 
     def _check(self, process: CudaCandidate, index: int, sets: Sequence[CudaCheckSet]) -> Accuracy:
+        # Sets in turn are drawn between two pieces of work, which needs a share, too.
+        share = Share(self.gate, 0 if self._session.memory.in_turn else SHARE_S)
 
         def judge_set(one: CudaCheckSet, accuracy: Accuracy) -> CandidateFailed | None:
-            return self._judge(process, index, one, accuracy)
+            with share.piece():
+                return self._judge(process, index, one, accuracy)
 
         def load_weights() -> bool:
             with self._session.weights_lock:
                 return process.load_weights(index)
 
-        return check_sets(
-            sets,
-            judge_set,
-            load_weights if self._session.has_state else None,
-            process.require_inputs_unchanged,
-            self._session.constant_weights,
-        )
+        with share:
+            return check_sets(
+                sets,
+                judge_set,
+                load_weights if self._session.has_state else None,
+                process.require_inputs_unchanged,
+                self._session.constant_weights,
+            )
 
     def load_hidden(self, process: CudaCandidate, index: int) -> None:
         """Let a configuration load the hidden weights, where the problem has any."""
@@ -184,14 +191,13 @@ class CudaArena:
         """Call a candidate on a set, and compare what it returned where that lies."""
         where = f"inputs {one.plan.variant!r}: "
         reference = self._session.reference
-        with self.gate.shared():
-            numbers = reference.show(process.check_room, one.number)
-            outputs = process.call(index, numbers)
-            process.stop()
-            if not reference.shown_unchanged(process.check_room, one.number):
-                log = "forward wrote to its inputs: write to a tensor of its own instead."
-                return CandidateFailed(Status.MUTATED_INPUT, "mutated_input", log)
-            failure = self._compare(one, outputs, accuracy)
+        numbers = reference.show(process.check_room, one.number)
+        outputs = process.call(index, numbers)
+        process.stop()
+        if not reference.shown_unchanged(process.check_room, one.number):
+            log = "forward wrote to its inputs: write to a tensor of its own instead."
+            return CandidateFailed(Status.MUTATED_INPUT, "mutated_input", log)
+        failure = self._compare(one, outputs, accuracy)
         if failure is not None:
             return CandidateFailed(failure.status, failure.reason, where + failure.log)
         return None

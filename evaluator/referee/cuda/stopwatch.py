@@ -180,18 +180,20 @@ class CudaStopwatch:
         return found
 
     def _warm_up(self, index: int, latency_ms: float) -> int:
-        """Let both sides touch the memory that a leg needs, and the device reach its clock.
+        """Let both sides touch a leg's memory, whatever it holds, and the device reach its clock.
 
         Returns:
             Calls that make a leg, now that its time is known better.
         """
         session = self._session
         busy_ms = 0.0
+        numbers: list[Numbers] = []
         for _ in range(WARM_UP_LEGS):
             calls = calls_per_leg(session.alone_ms, latency_ms, self._max_calls)
-            numbers = session.mix(calls, self._room)
+            if calls > len(numbers):
+                numbers = session.mix(calls, self._room)
             session.leg(calls)
-            leg = self._leg(index, numbers)
+            leg = self._leg(index, numbers[:calls])
             latency_ms = max(session.per_call_ms(leg.times_ms), LEAST_MS)
             busy_ms += (session.alone_ms + latency_ms + 2 * FLUSH_MS) * calls
             if busy_ms >= WARM_UP_MS:

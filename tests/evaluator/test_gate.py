@@ -1,0 +1,96 @@
+"""The timing gate: who holds the device alone, and who shares in it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from evaluator.gate import Gate, Share
+
+
+def test_shares_go_on_together_and_keep_whoever_times_out(tmp_path: Path) -> None:
+    gate, other = Gate("gpu", tmp_path), Gate("gpu", tmp_path)
+    timing, order = threading.Event(), []
+
+    def time() -> None:
+        with other.exclusive():
+            order.append("timed")
+            timing.set()
+
+    thread = threading.Thread(target=time)
+    with gate.shared(), other.shared():
+        thread.start()
+        assert not timing.wait(0.1)
+        order.append("shared")
+    thread.join(5)
+    assert order == ["shared", "timed"]
+
+
+def test_whoever_waits_to_time_comes_before_new_shares(tmp_path: Path) -> None:
+    gate = Gate("gpu", tmp_path)
+    order: list[str] = []
+
+    def time() -> None:
+        with gate.exclusive():
+            order.append("timed")
+
+    def share() -> None:
+        with Gate("gpu", tmp_path).shared():
+            order.append("shared")
+
+    timer, sharer = threading.Thread(target=time), threading.Thread(target=share)
+    with Gate("gpu", tmp_path).shared():
+        timer.start()
+        timer.join(0.2)
+        sharer.start()
+        sharer.join(0.2)
+    timer.join(5)
+    sharer.join(5)
+    assert order == ["timed", "shared"]
+
+
+def timer(folder: Path, order: list[str]) -> Callable[[], None]:
+    """What times once, and notes it."""
+
+    def time() -> None:
+        with Gate("gpu", folder).exclusive():
+            order.append("timed")
+
+    return time
+
+
+@pytest.mark.parametrize(
+    ("longest_s", "expected"),
+    [(60.0, ["first", "second", "timed"]), (0.0, ["first", "timed", "second"])],
+    ids=["kept", "given back"],
+)
+def test_a_share_is_kept_between_pieces_of_work_while_they_are_short(
+    tmp_path: Path, longest_s: float, expected: list[str]
+) -> None:
+    order: list[str] = []
+    thread = threading.Thread(target=timer(tmp_path, order))
+    with Share(Gate("gpu", tmp_path), longest_s) as share:
+        with share.piece():
+            thread.start()
+            thread.join(0.2)
+            order.append("first")
+        thread.join(0.2)
+        with share.piece():
+            order.append("second")
+    thread.join(5)
+    assert order == expected
+
+
+def test_a_share_is_given_back_when_work_fails(tmp_path: Path) -> None:
+    order: list[str] = []
+    with (
+        pytest.raises(ValueError, match="wrong"),
+        Share(Gate("gpu", tmp_path), 60) as share,
+        share.piece(),
+    ):
+        raise ValueError("wrong")
+    timer(tmp_path, order)()
+    assert order == ["timed"]
