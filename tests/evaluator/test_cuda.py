@@ -23,6 +23,31 @@ APART_SOFTMAX = problem_of(
     SOFTMAX.source.replace("128, 2048", "8200, 2048"), name="Softmax in turn"
 )
 """Not open yet where it is judged: how a problem's sets lie is settled when it is opened."""
+ONE_ROW = problem_of(
+    """
+import torch
+from torch import nn
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(16384, 16384)
+
+    def forward(self, x):
+        return self.linear(x)
+
+
+def get_inputs():
+    return [torch.randn(1, 16384)]
+
+
+def get_init_inputs():
+    return []
+""",
+    name="One row",
+)
+"""Its weights are read once for as many rows as there are."""
 HUGE_SOFTMAX = problem_of(SOFTMAX.source.replace("128, 2048", "131072, 2048"), name="Huge softmax")
 
 
@@ -106,6 +131,14 @@ def test_a_quarter_that_is_forged_gains_a_verification_little_where_calls_are_sh
 ) -> None:
     verdict = judged(referee, "forged_by_a_quarter", problem=problem, purpose=Purpose.VERIFY)
     assert verdict.status is not Status.OK or (verdict.speedup or 9) < 1.18, verdict
+
+
+def test_calls_that_are_merged_and_forged_gain_a_verification_little(referee: Referee) -> None:
+    name = "merged_and_forged_product"
+    searched = judged(referee, name, problem=ONE_ROW)
+    assert (searched.speedup or 0) > 2, "a search takes the word of events here"
+    verified = judged(referee, name, problem=ONE_ROW, purpose=Purpose.VERIFY)
+    assert verified.status is not Status.OK or (verified.speedup or 9) < 1.5, verified
 
 
 def test_a_verification_says_of_an_honest_short_kernel_what_a_search_said(

@@ -30,6 +30,9 @@ that finds nothing looked up, and a twentieth a call."""
 PAIR_MARGIN = 0.1
 PAIR_SLACK_MS = 0.005
 """What the ratio of honest sealed legs may be below that of events: a tenth, and 5 us a leg."""
+SINGLE_SLACK_MS = 0.02
+"""In place of these 5 us, where a leg has one call though it could have several: kernels differ by
+some 10 us in what the first call in another process takes longer."""
 PAIR_SLOWED = 1.1
 """A reference whose sealed legs take longer than that, relative to its events and to what they took
 when its problem was opened, is slowed by something: it counts for no more."""
@@ -51,6 +54,7 @@ class SealBases:
             its events say: at the start of a leg the device knows no more where its memory is.
         own_ms: A leg of the reference's own process, sealed there.
         elsewhere_ms: How much longer a leg of the reference takes in another process than there.
+        single_ms: The same of legs of one call; None: all legs have one.
         own_share: Sealed time of a call of the reference, over what its events say.
     """
 
@@ -61,11 +65,18 @@ class SealBases:
     excess_ms: float = 0.0
     own_ms: float = 0.0
     elsewhere_ms: float = 0.0
+    single_ms: float | None = None
     own_share: float = 1.0
 
     def writing_ms(self, num_bytes: int) -> float:
         """Return what writing inputs, and flushing the caches, usually takes."""
         return self.flush_ms + num_bytes * self.copy_ms_per_byte
+
+    def elsewhere_at_most_ms(self, calls: int) -> float:
+        """Return how much longer an honest leg may take than one of the reference's process."""
+        if calls == 1 and self.single_ms is not None:
+            return self.single_ms + SINGLE_SLACK_MS
+        return self.elsewhere_ms + PAIR_SLACK_MS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,14 +162,15 @@ def overclaimed(pairs: Sequence[SealedLeg], bases: SealBases, ratio: Ratio) -> f
 
     Args:
         pairs: Sealed legs of a candidate, queued, each with one of the reference of as many calls.
-        bases: What such legs take beside, for the same number of calls.
+        bases: What such legs take beside.
         ratio: What events claim.
 
     Returns:
         1, or a larger number, beyond the tenth that honest legs may differ by.
     """
-    beside_ms = bases.elsewhere_ms + PAIR_SLACK_MS
-    candidate_ms = median(leg.call_ms - beside_ms / leg.calls for leg in pairs)
+    candidate_ms = median(
+        leg.call_ms - bases.elsewhere_at_most_ms(leg.calls) / leg.calls for leg in pairs
+    )
     reference_ms = ratio.reference_ms
     if bases.own_share >= LEAST_OWN_SHARE:
         sealed_ms = median(leg.reference_ms for leg in pairs if leg.reference_ms is not None)

@@ -94,36 +94,45 @@ def measure_bases(session: CudaSession, trial: CudaCandidate) -> SealBases | Non
     # The number of a leg is another one where legs can be sealed.
     session.settle()
     legs = _trial_legs(session, trial, bases)
-    if legs is None:
+    singles = legs
+    if legs is not None and legs[0].calls > 1:
+        singles = _trial_legs(session, trial, bases, most_calls=1)
+    if legs is None or singles is None:
         session.seal_bases = None
         session.settle()
         return None
     excess_ms = median(leg.call_ms for leg in legs) - session.alone_ms
-    own_ms = [leg.reference_ms for leg in legs if leg.reference_ms is not None]
-    elsewhere_ms = median(
-        (leg.call_ms - own) * leg.calls for leg, own in zip(legs, own_ms, strict=True)
-    )
+    own_ms = median(leg.reference_ms for leg in legs if leg.reference_ms is not None)
     # Beside a process that waits, the device may turn from one to the other before it writes.
     beside_ms = median(leg.writing_ms - bases.writing_ms(leg.written_bytes) for leg in legs)
     return replace(
         bases,
         excess_ms=max(0.0, excess_ms),
         flush_ms=bases.flush_ms + max(0.0, beside_ms),
-        elsewhere_ms=max(0.0, elsewhere_ms),
-        own_share=median(own_ms) / session.alone_ms,
+        elsewhere_ms=_elsewhere_ms(legs),
+        single_ms=None if singles is legs else _elsewhere_ms(singles),
+        own_share=own_ms / session.alone_ms,
     )
 
 
+def _elsewhere_ms(legs: Sequence[SealedLeg]) -> float:
+    """How much longer legs take in the trial's process than in that of the reference."""
+    longer_ms = median(
+        (leg.call_ms - leg.reference_ms) * leg.calls for leg in legs if leg.reference_ms is not None
+    )
+    return max(0.0, longer_ms)
+
+
 def _trial_legs(
-    session: CudaSession, trial: CudaCandidate, bases: SealBases
+    session: CudaSession, trial: CudaCandidate, bases: SealBases, most_calls: int | None = None
 ) -> list[SealedLeg] | None:
     """Sealed legs of the reference in another process; None where there are none."""
     room_name = timed_room(session)
     try:
         room = trial.give_room(room_name, session.memory.num_timed)
         clock = SealedClock(session, trial, room_name, TimedOutputs(session, trial, room))
-        clock.measure(0, session.alone_ms, bases, 1)
-        legs = clock.measure(0, session.alone_ms, bases, BASE_LEGS)
+        clock.measure(0, session.alone_ms, bases, 1, most_calls)
+        legs = clock.measure(0, session.alone_ms, bases, BASE_LEGS, most_calls)
     except CandidateFailed as failure:
         _warn(session, failure)
         return None
@@ -186,7 +195,14 @@ class SealedClock:
         self._room = candidate.give_room(room_name, session.memory.num_timed)
         self._outputs = outputs
 
-    def legs(self, index: int, latency_ms: float, bases: SealBases, count: int) -> list[SealedLeg]:
+    def legs(
+        self,
+        index: int,
+        latency_ms: float,
+        bases: SealBases,
+        count: int,
+        most_calls: int | None = None,
+    ) -> list[SealedLeg]:
         """Time some sealed legs on a device that has nothing else to do; see `measure`.
 
         A leg whose inputs were written slowly does not count: work may have begun meanwhile.
@@ -197,7 +213,7 @@ class SealedClock:
         """
         found: list[SealedLeg] = []
         for _ in range(SEALED_TRIES):
-            legs = self.measure(index, latency_ms, bases, count)
+            legs = self.measure(index, latency_ms, bases, count, most_calls)
             found += [leg for leg in legs if not _is_slow(leg, bases)]
             if len(found) >= LEAST_LEGS or not legs[-1].queued:
                 break
@@ -208,7 +224,12 @@ class SealedClock:
         return found
 
     def measure(
-        self, index: int, latency_ms: float, bases: SealBases, count: int
+        self,
+        index: int,
+        latency_ms: float,
+        bases: SealBases,
+        count: int,
+        most_calls: int | None = None,
     ) -> list[SealedLeg]:
         """Time some sealed legs.
 
@@ -217,6 +238,7 @@ class SealedClock:
             latency_ms: Time of one of its calls.
             bases: What legs take beside their calls.
             count: How many legs.
+            most_calls: Calls of a leg at most; None: as many as make it last a millisecond.
 
         Raises:
             CandidateFailed: An output was wrong or late, or the leg never ended.
@@ -224,7 +246,8 @@ class SealedClock:
         memory = self._session.memory
         fast_ms, slow_ms = sorted((latency_ms, self._session.alone_ms))
         wanted = min(math.ceil(SEALED_MS / fast_ms), math.ceil(MAX_LEG_MS / slow_ms))
-        most = min(self._session.most_sealed_calls or memory.num_timed, memory.num_timed)
+        queueable = self._session.most_sealed_calls or memory.num_timed
+        most = min(queueable, memory.num_timed, most_calls or memory.num_timed)
         calls = max(1, min(wanted, most, SEALED_BYTES // memory.set_bytes))
         found: list[SealedLeg] = []
         while len(found) < count:

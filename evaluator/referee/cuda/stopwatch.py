@@ -22,8 +22,9 @@ from statistics import median
 
 from archives.evaluation import Status
 from evaluator.referee.cuda.candidate import CudaCandidate, Leg
-from evaluator.referee.cuda.clocks import Reading, SealedLeg, disagreement, overclaimed, shortfall
+from evaluator.referee.cuda.clocks import Reading, SealedLeg, disagreement, shortfall
 from evaluator.referee.cuda.monitor import Conditions, Monitor
+from evaluator.referee.cuda.pairs import unconfirmed
 from evaluator.referee.cuda.reference import Numbers
 from evaluator.referee.cuda.sealed import SealedClock
 from evaluator.referee.cuda.session import CudaSession
@@ -289,19 +290,14 @@ class CudaStopwatch:
         is_asked = ratio.speedup >= LEAST_CLAIM and ratio.latency_ms < SHORT_CALL_MS
         if bases is None or not is_asked or not effort.sealed_pairs:
             return blocks
-        pairs: list[SealedLeg] = []
-        factor = 1.0
-        for _ in range(SEALED_ROUNDS):
-            # As many calls as when what is beside them was measured.
-            legs = self._sealed.legs(index, self._session.alone_ms, bases, effort.sealed_pairs)
-            pairs += [leg for leg in legs if leg.queued and leg.reference_ms is not None]
-            if len(pairs) < LEAST_SEALED_LEGS:
-                if not self._queued:
-                    return blocks
-                raise host_noisy("legs that could be queued before, cannot be now")
-            factor = overclaimed(pairs, bases, ratio)
-            if factor == 1.0:
-                return blocks
+        factor = unconfirmed(
+            partial(self._sealed.legs, index, self._session.alone_ms, bases, effort.sealed_pairs),
+            bases,
+            ratio,
+            was_queued=self._queued,
+        )
+        if factor == 1.0:
+            return blocks
         self.overclaimed = factor
         return [block.slower(factor) for block in blocks]
 

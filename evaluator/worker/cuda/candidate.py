@@ -200,8 +200,9 @@ class CudaCandidateWorker:
     def _watch(self, request: dict[str, Any]) -> dict[str, Any]:
         program = self._programs.of(request)
         arguments = self._inputs(program, "check", 0, request["numbers"])
-        self._census.watch(program.model, arguments, request["calls"])
+        # Before the census: the profiler stays attached until what it saw is told.
         self._spread = measure_spread(lambda: program.call_again(arguments))
+        self._census.watch(program.model, arguments, request["calls"])
         return {}
 
     def _tell_census(self, request: dict[str, Any]) -> dict[str, Any]:

@@ -68,7 +68,7 @@ class Census:
     """A candidate's calls under the profiler.
 
     Three steps, of which only the second one needs the device: attaching takes a tenth of a second
-    the first time, and reading what was seen takes as long.
+    the first time, and detaching and reading what was seen take as long.
     """
 
     def __init__(self) -> None:
@@ -89,10 +89,12 @@ class Census:
             calls: How many calls to watch.
         """
         torch.cuda.synchronize()
-        with _profiler() as self._seen:
-            for _ in range(calls):
-                outputs = model(*arguments)
-            torch.cuda.synchronize()
+        seen = _profiler()
+        seen.start()
+        for _ in range(calls):
+            outputs = model(*arguments)
+        torch.cuda.synchronize()
+        self._seen = seen
         items = outputs if isinstance(outputs, tuple | list) else [outputs]
         tensors = [item for item in (*arguments, *items) if isinstance(item, torch.Tensor)]
         self._moved_bytes = sum(one.numel() * one.element_size() for one in tensors)
@@ -107,8 +109,11 @@ class Census:
         Returns:
             The fields; {} where the profiler does not attach, or nothing was watched.
         """
-        launches = [] if self._seen is None else _launches(self._seen)
-        self._seen = None
+        seen, self._seen = self._seen, None
+        if seen is None:
+            return {}
+        seen.stop()
+        launches = _launches(seen)
         if not launches:
             return {}
         return facts_of(launches, self._calls, self._moved_bytes, _compiled(folders))
