@@ -251,6 +251,12 @@ class TestOverclaimed:
         assert overclaimed(legs, bases, self.claimed()) == 1.0
         assert overclaimed(legs, NOTHING_BESIDE, self.claimed()) > 1
 
+    def test_legs_of_one_call_scatter_and_the_second_shortest_counts(self) -> None:
+        bases = replace(self.BASES, single_ms=0.02)
+        legs = [*self.legs(0.09, calls=1)[:2], *self.legs(0.3, calls=1)]
+        assert overclaimed(legs, bases, self.claimed()) == 1.0
+        assert overclaimed(legs[1:], bases, self.claimed()) > 2
+
     def test_disturbed_legs_do_not_decide(self) -> None:
         legs = [*self.legs(0.05), *self.legs(3.0)[:3], *self.legs(0.05, 5.0)[:3]]
         assert overclaimed(legs, NOTHING_BESIDE, self.claimed()) == 1.0
