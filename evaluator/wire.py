@@ -130,6 +130,7 @@ CUDA candidate worker (role "cuda_candidate")
     queue   index, room, numbers (of each call; empty: a leg without calls), ticket -> queues a
             sealed leg; calls: the outputs of each, before the device has begun
     ship    call                       -> outputs of that call of the last leg, copied row after row
+    forget                             -> gives the memory of what it returned back
     prepare_census                     -> attaches the profiler
     watch   index, numbers, calls      -> calls under the profiler
     census                             -> as the candidate worker's, of what was watched

@@ -120,6 +120,10 @@ class Arena(Protocol[P]):
         """Let a configuration load the hidden weights, where the problem has any."""
         ...
 
+    def timing(self) -> AbstractContextManager[None]:
+        """Hold what memory timing needs beside the process, for the block around the gate's."""
+        ...
+
     def furnish(self, process: P) -> None:
         """Give a process the memory that timing it needs, before the gate is taken."""
         ...

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
@@ -66,7 +66,7 @@ Judge = Callable[[S, Accuracy], CandidateFailed | None]
 
 
 def check_sets(
-    sets: Sequence[S],
+    sets: Iterable[S],
     judge: Judge[S],
     load_weights: Callable[[], bool] | None,
     require_unchanged: Callable[[], None],
@@ -75,7 +75,7 @@ def check_sets(
     """Check one configuration on every set.
 
     Args:
-        sets: Secret inputs; those with hidden weights last.
+        sets: Secret inputs; those with hidden weights last. Each is looked at once.
         judge: Calls the candidate on a set and judges what it returned.
         load_weights: Lets the candidate load the hidden weights; None: the problem has none.
         require_unchanged: Fails a candidate that wrote to its inputs.

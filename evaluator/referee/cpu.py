@@ -254,6 +254,10 @@ class _CpuArena:
         """Let the reference compute with the weights that the candidate has."""
         return published_weights(self._session, hidden=hidden)
 
+    def timing(self) -> AbstractContextManager[None]:
+        """Hold nothing: a process has its memory."""
+        return nullcontext()
+
     def furnish(self, process: CandidateProcess) -> None:
         """Do nothing: it has its memory."""
         del process

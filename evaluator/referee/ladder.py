@@ -164,14 +164,15 @@ class _Trial(Generic[P]):
         The process is left halted for `require_unchanged`, since what it costs to look at it and
         to end it should not keep the gate; but where memory is scarce a fresh one is ended.
         """
-        with self._on_the_clock([number], fresh=fresh, hidden=self._hidden_weights) as process:
-            try:
-                blocks = self._blocks(process, number, effort)
-            except CandidateFailed as failure:
-                self._findings.outcomes[number] = failure.status
-                raise
-        if fresh and self._arena.one_process:
-            self._end(process)
+        with self._arena.timing():
+            with self._on_the_clock([number], fresh=fresh, hidden=self._hidden_weights) as process:
+                try:
+                    blocks = self._blocks(process, number, effort)
+                except CandidateFailed as failure:
+                    self._findings.outcomes[number] = failure.status
+                    raise
+            if fresh and self._arena.one_process:
+                self._end(process)
         return blocks
 
     def require_unchanged(self) -> None:
@@ -318,7 +319,7 @@ class _Trial(Generic[P]):
     def _race(self, numbers: Sequence[int]) -> list[int]:
         if self._builder is not None and not self._arena.one_process:
             self._builder.stop()
-        with self._on_the_clock(numbers, fresh=False) as process:
+        with self._arena.timing(), self._on_the_clock(numbers, fresh=False) as process:
             winner, latencies = self._arena.watch(process).race(numbers)
             process.require_idle()
             process.stop()

@@ -12,7 +12,7 @@ import os
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +20,12 @@ import torch
 
 from evaluator.gate import Gate
 from evaluator.referee.cuda.arena import CudaArena, CudaBench
+from evaluator.referee.cuda.draws import CudaCheckSet
 from evaluator.referee.cuda.monitor import Monitor
-from evaluator.referee.cuda.session import CudaCheckSet, CudaSession
+from evaluator.referee.cuda.session import CudaSession
+from evaluator.referee.cuda.turns import Turns
 from evaluator.referee.deadlines import Deadlines
 from evaluator.referee.device import CoreSets
-from evaluator.referee.in_turn import SetsInTurn
 from evaluator.referee.spawner import Spawner, Worker, WorkerPlan
 from evaluator.wire import Channel, ValueSpec
 from evaluator.worker.cuda.candidate import CudaCandidateWorker
@@ -198,8 +199,12 @@ def open_arena(
     try:
         session.fill()
         session.settle()
-        drawn = SetsInTurn(session.draw_in_turn)
-        sets: Sequence[CudaCheckSet] = drawn if session.memory.in_turn else session.checks
-        yield CudaArena(bench, session, sets), session, sets
+        if not session.memory.in_turn:
+            yield CudaArena(bench, session, session.checks), session, session.checks
+            return
+        turns = Turns(nullcontext, session.draws.draw_in_turn, session.rest)
+        with turns.candidate() as turn:
+            sets = session.draws.checks_in_turn
+            yield CudaArena(bench, session, sets, turn), session, sets
     finally:
         session.close()

@@ -32,7 +32,7 @@ from torch import nn
 class Model(nn.Module):
     def __init__(self):
         super().__init__()
-        self.linear = nn.Linear(16384, 16384)
+        self.linear = nn.Linear(16384, 12288)
 
     def forward(self, x):
         return self.linear(x)

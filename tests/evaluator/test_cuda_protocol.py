@@ -12,7 +12,8 @@ from archives.candidate import Candidate
 from archives.evaluation import Rung, Status
 from evaluator.evaluator import EvaluationRequest
 from evaluator.referee.correctness import Deviation, bound_of
-from evaluator.referee.cuda.reference import CudaReference
+from evaluator.referee.cuda.candidate import CudaCandidate, CudaOutputs
+from evaluator.referee.cuda.reference import CudaReference, Numbers
 from evaluator.referee.cuda.session import CudaSession
 from evaluator.referee.failure import CandidateFailed
 from evaluator.referee.ladder import climb
@@ -121,6 +122,29 @@ def test_sets_drawn_in_turn_judge_alike(tmp_path: Path, monkeypatch: pytest.Monk
     assert failure.status is Status.WRONG_VALUE
 
 
+def test_who_is_judged_in_turn_gives_its_outputs_back_after_each_set(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("evaluator.referee.cuda.memory.CONTEXT_BYTES", 1)
+    done: list[str] = []
+    call, forget = CudaCandidate.call, CudaCandidate.forget
+
+    def noted_call(self: CudaCandidate, index: int, numbers: Numbers) -> CudaOutputs:
+        done.append("call")
+        return call(self, index, numbers)
+
+    def noted_forget(self: CudaCandidate) -> None:
+        done.append("forget")
+        forget(self)
+
+    monkeypatch.setattr(CudaCandidate, "call", noted_call)
+    monkeypatch.setattr(CudaCandidate, "forget", noted_forget)
+    _, _, session = climbed(LINEAR, same(LINEAR), tmp_path, memory_bytes=24 << 20)
+    sets = len(session.draws.checks_in_turn)
+    assert sets > 2
+    assert done == [*["call", "forget"] * sets, "forget"], "the last one after it was timed"
+
+
 @pytest.mark.parametrize("memory_bytes", [32 << 30, 24 << 20], ids=["side by side", "in turn"])
 @pytest.mark.parametrize(("function", "draws"), [("x.square().mean()", 3), ("x.square()", 1)])
 def test_what_is_permitted_of_a_single_number_rests_on_several_draws(
@@ -149,7 +173,7 @@ def test_what_is_permitted_of_a_single_number_rests_on_several_draws(
         assert session.memory.in_turn == (memory_bytes < 1 << 30)
         for variant in VARIANTS:
             seen = errors[variant][:draws]
-            (bound,) = session.bounds[variant]
+            (bound,) = session.draws.bounds[variant]
             assert len(seen) == draws
             assert bound == bound_of(seen, "float32")
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Semaphore
@@ -16,10 +16,12 @@ from evaluator.referee.checking import Accuracy, Wanted, check_sets, mismatch_of
 from evaluator.referee.correctness import judge
 from evaluator.referee.cuda.ahead import compile_ahead
 from evaluator.referee.cuda.candidate import CudaCandidate, CudaOutputs, unreadable
+from evaluator.referee.cuda.draws import CudaCheckSet
 from evaluator.referee.cuda.monitor import Conditions, Monitor
-from evaluator.referee.cuda.session import CudaCheckSet, CudaSession
+from evaluator.referee.cuda.session import CudaSession
 from evaluator.referee.cuda.starting import furnish, started
 from evaluator.referee.cuda.stopwatch import CudaStopwatch
+from evaluator.referee.cuda.turns import Turn
 from evaluator.referee.deadlines import Deadlines
 from evaluator.referee.device import CoreSets
 from evaluator.referee.effort import LONG_VERIFY_EFFORT, VERIFY_EFFORT
@@ -64,7 +66,11 @@ class CudaArena:
     one_process = True
 
     def __init__(
-        self, bench: CudaBench, session: CudaSession, sets: Sequence[CudaCheckSet]
+        self,
+        bench: CudaBench,
+        session: CudaSession,
+        sets: Sequence[CudaCheckSet],
+        turn: Turn | None = None,
     ) -> None:
         """Prepare it.
 
@@ -72,15 +78,17 @@ class CudaArena:
             bench: Cores, gate and processes.
             session: The problem.
             sets: Check sets, drawn after the source was frozen or unknown to its author.
+            turn: Lets them lie in memory, where there is room for one at a time.
         """
         self.gate: Gate = bench.gate
         self.builds_s = bench.deadlines.builds_s
-        self.verify_effort = LONG_VERIFY_EFFORT if session.memory.in_turn else VERIFY_EFFORT
+        self.verify_effort = VERIFY_EFFORT if turn is None else LONG_VERIFY_EFFORT
         self._bench = bench
         self._session = session
         self._sets = sets
-        self._first: CudaCheckSet | None = None
+        self._turn = turn
         self._watches: list[CudaStopwatch] = []
+        self._timed: list[CudaCandidate] = []
 
     def build_folder(self) -> Path:
         """Make a private folder for build artefacts."""
@@ -114,10 +122,8 @@ class CudaArena:
         return started(self._session, bench.spawner, plan, bench.deadlines)
 
     def look(self, process: CudaCandidate, index: int) -> Accuracy:
-        """Check one configuration on the first set, which is drawn once for all of them."""
-        if self._first is None:
-            self._first = self._sets[0]
-        return self._check(process, index, (self._first,))
+        """Check one configuration on the first set, the same for all of them."""
+        return self._check(process, index, self._sets[:1])
 
     def check(self, process: CudaCandidate, index: int) -> Accuracy:
         """Check one configuration on every set."""
@@ -125,7 +131,7 @@ class CudaArena:
 
     def _check(self, process: CudaCandidate, index: int, sets: Sequence[CudaCheckSet]) -> Accuracy:
         # Sets in turn are drawn between two pieces of work, which needs a share, too.
-        share = Share(self.gate, 0 if self._session.memory.in_turn else SHARE_S)
+        share = Share(self.gate, SHARE_S if self._turn is None else 0)
 
         def judge_set(one: CudaCheckSet, accuracy: Accuracy) -> CandidateFailed | None:
             with share.piece():
@@ -135,14 +141,31 @@ class CudaArena:
             with self._session.weights_lock:
                 return process.load_weights(index)
 
-        with share:
+        with closing(self._lying(process, sets)) as lying, share:
             return check_sets(
-                sets,
+                lying,
                 judge_set,
                 load_weights if self._session.has_state else None,
                 process.require_inputs_unchanged,
                 self._session.constant_weights,
             )
+
+    def _lying(
+        self, process: CudaCandidate, sets: Sequence[CudaCheckSet]
+    ) -> Generator[CudaCheckSet]:
+        """Yield sets, each while it lies in memory; those of a process are the first of the plan.
+
+        What the process has returned on a set makes room before it is another candidate's turn.
+        """
+        if self._turn is None:
+            yield from sets
+            return
+        for number, one in enumerate(sets):
+            with self._turn.lying(number):
+                try:
+                    yield one
+                finally:
+                    _forget(process)
 
     def load_hidden(self, process: CudaCandidate, index: int) -> None:
         """Let a configuration load the hidden weights, where the problem has any."""
@@ -154,6 +177,19 @@ class CudaArena:
         """Let the reference compute with the weights that the candidate has."""
         return published_weights(self._session, hidden=hidden)
 
+    @contextmanager
+    def timing(self) -> Iterator[None]:
+        """Hold the place of the sets where there is one; see `Arena.timing`."""
+        if self._turn is None:
+            yield
+            return
+        with self._turn.timed():
+            try:
+                yield
+            finally:
+                for process in self._timed:
+                    _forget(process)
+
     def furnish(self, process: CudaCandidate) -> None:
         """Give a process its timed room: who waits for memory must not keep others from ending."""
         furnish(self._session, process)
@@ -161,6 +197,8 @@ class CudaArena:
     def watch(self, process: CudaCandidate) -> CudaStopwatch:
         """Make a clock; the process moves to the cores of what is timed."""
         process.worker.pin(self._bench.cores.timed)
+        if process not in self._timed:
+            self._timed.append(process)
         watch = CudaStopwatch(self._session, process, self._bench.monitor)
         self._watches.append(watch)
         return watch
@@ -181,7 +219,8 @@ class CudaArena:
         process.worker.pin(self._bench.cores.other)
         process.census("prepare_census")
         numbers = list(self._session.reference.numbers)
-        with self.gate.shared():
+        place = nullcontext() if self._turn is None else self._turn.beside()
+        with place, self.gate.shared():
             process.census("watch", calls, index=index, numbers=numbers)
         return process.census("census")
 
@@ -221,3 +260,10 @@ class CudaArena:
                 return CandidateFailed(found.status, found.reason, found.log)
             accuracy.note(deviation.rms, bound.rms)
         return None
+
+
+def _forget(process: CudaCandidate) -> None:
+    """Let a process give back what its outputs take; who cannot fails when it is asked next."""
+    if process.alive:
+        with suppress(CandidateFailed):
+            process.forget()

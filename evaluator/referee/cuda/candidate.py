@@ -182,6 +182,11 @@ class CudaCandidate:
         reply = self._ask("weights", self._deadlines.call_s, Status.RUNTIME_ERROR, index=index)
         return reply.get("loaded") is True
 
+    def forget(self) -> None:
+        """Let it give back the memory of what it returned last; it is halted again."""
+        self._ask("forget", self._deadlines.call_s, Status.RUNTIME_ERROR)
+        self.stop()
+
     @property
     def check_room(self) -> Room:
         """Where check sets are copied for it."""
@@ -315,21 +320,14 @@ class CudaCandidate:
             yield
         except WorkerTimeout as error:
             self._worker.end()
-            if self._worker.over_memory:
-                raise over_memory() from error
-            if self._worker.over_disk:
-                raise over_disk() from error
             log = f"the candidate took over {timeout_s:.0f} s in step {op!r}: it may hang."
-            raise CandidateFailed(Status.TIMEOUT, f"timeout_in_{op}", log) from error
+            hangs = CandidateFailed(Status.TIMEOUT, f"timeout_in_{op}", log)
+            raise _over_limit(self._worker) or hangs from error
         except ChannelClosed as error:
             code = self._worker.end(patience_s=EXIT_PATIENCE_S)
             if self._worker.lost:
                 raise WorkerDied(f"the zygote and its workers ended in step {op!r}") from error
-            if self._worker.over_memory:
-                raise over_memory() from error
-            if self._worker.over_disk:
-                raise over_disk() from error
-            raise failure_of_exit(code) from error
+            raise _over_limit(self._worker) or failure_of_exit(code) from error
         except FrameError as error:
             self._worker.end()
             raise forged(str(error)) from error
@@ -349,6 +347,13 @@ def unreadable() -> CandidateFailed:
         "size: return tensors of torch's own allocator, or inputs."
     )
     return CandidateFailed(Status.RUNTIME_ERROR, "unreadable_output", log)
+
+
+def _over_limit(worker: Worker) -> CandidateFailed | None:
+    """What a process that took too much of the host was ended for; None: not for that."""
+    if worker.over_memory:
+        return over_memory()
+    return over_disk() if worker.over_disk else None
 
 
 def _place(item: Mapping[str, Any], rooms: Mapping[str, Room]) -> dict[str, object]:

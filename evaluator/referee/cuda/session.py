@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import replace
 from statistics import median
 
 import numpy as np
 
-from evaluator.referee.correctness import Bound, Deviation, bound_of, judge
+from evaluator.referee.correctness import Bound
 from evaluator.referee.cuda.clocks import SealBases
+from evaluator.referee.cuda.draws import CudaDraws, Piece
 from evaluator.referee.cuda.memory import STOCK_SETS, CudaPlan, require_fit
 from evaluator.referee.cuda.pages import NUM_PAGES, Pages
 from evaluator.referee.cuda.reference import CudaReference, Numbers, Room
+from evaluator.referee.cuda.turns import Turns
 from evaluator.referee.deadlines import Deadlines
 from evaluator.referee.footprint import largest_intermediate
 from evaluator.referee.indices import pointers
 from evaluator.referee.inputs import (
-    CHECK_PLAN,
     Hand,
-    PlannedSet,
     TimedDeck,
-    check_plan,
     secret_seed,
 )
 from evaluator.referee.reference import ReferenceWorker
@@ -32,44 +31,21 @@ from evaluator.referee.sessions import closing_on_error
 from evaluator.referee.shared_memory import SharedMemory
 from evaluator.referee.spawner import Spawner, WorkerPlan
 from evaluator.referee.votes import (
-    draws_for_bounds,
     require_vote,
     steady_variants,
     timed_bounds,
 )
-from evaluator.values import SIGNAL_BYTES, Permitted
-from evaluator.wire import ALIGNMENT_BYTES, ValueSpec, layout
-from problems.errors import EvaluatorError, WorkerDied
+from evaluator.values import SIGNAL_BYTES
+from evaluator.wire import ALIGNMENT_BYTES, layout
 from problems.graph import OperatorGraph
 from problems.problem import Problem
 
-__all__ = ["CudaCheckSet", "CudaSession"]
+__all__ = ["CudaSession"]
 
 ALONE_LEGS = 5
 ALONE_LEG_MS = 1.0
 ALONE_CALLS = 16
 WARM_UP_MS = 25.0
-MAX_FREE_SHARE = 0.1
-
-_Errors = tuple[str, list[Deviation]]
-"""A distribution, and the reference's own error in each output on one set of it."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CudaCheckSet:
-    """One input set; its contents and what it should give are in the reference's process.
-
-    Attributes:
-        plan: What it is.
-        number: By which the reference knows it.
-        bounds: The error permitted for each output.
-        voids: For each output, what would pass without computing anything, or None.
-    """
-
-    plan: PlannedSet
-    number: int
-    bounds: tuple[Bound, ...]
-    voids: tuple[str | None, ...]
 
 
 class CudaSession:
@@ -103,10 +79,9 @@ class CudaSession:
         self.evaluations = 0
         self.checks_lock = threading.Lock()
         self.verification_lock = threading.Lock()
-        self.turn_lock = threading.Lock()
+        self.turns: Turns | None = None
         self.weights_lock = threading.Lock()
         self.constant_weights: tuple[str, ...] = ()
-        self.bounds: dict[str, tuple[Bound, ...]] = {}
         self.alone_ms = self.fresh_ms = 0.0
         self.idle_ms = 0.0
         self.seal_bases: SealBases | None = None
@@ -120,8 +95,6 @@ class CudaSession:
         self._hidden_seed = secret_seed()
         self._deck = TimedDeck(("own",), self._rng)
         self._hand = Hand()
-        self._permitted = Permitted()
-        self._plan: tuple[PlannedSet, ...] = CHECK_PLAN
         worker = spawner.spawn(replace(plan, memory=(self.state, self.signals)))
         self.reference = CudaReference(ReferenceWorker(worker, problem, deadlines))
         with closing_on_error(self):
@@ -147,76 +120,10 @@ class CudaSession:
         if self.opened.state:
             self.reference.weights(self._hidden_seed if hidden else None)
 
-    def draw_checks(
-        self, *, verification: bool = False, votes: bool = False
-    ) -> tuple[CudaCheckSet, ...]:
-        """Draw fresh check sets side by side, the search's or a verification's; maybe their votes.
-
-        The hidden weights stay published.
-        """
-        first = len(self._plan) if verification else 0
-        found: list[tuple[list[Deviation], list[float]]] = []
-        errors: list[_Errors] = []
-        with self.weights_lock, _ended_where_it_fails(self.reference):
-            self.publish_weights(hidden=False)
-            for number, planned in enumerate(self._plan, start=first):
-                if planned.hidden_weights:
-                    self.publish_weights(hidden=True)
-                several = [self._draw(planned, number) for _ in range(self._draws_for_bounds)]
-                errors += [(planned.variant, deviations) for deviations, _ in several]
-                found.append(several[-1])  # The others made room for it.
-        bounds = _bounds(self.opened.outputs, errors)
-        if not verification:
-            self.bounds = bounds
-        if not votes:
-            numbered = enumerate(self._plan, start=first)
-            return tuple(_unvoted(number, one, bounds[one.variant]) for number, one in numbered)
-        means = [mean for _, mean in found]
-        return tuple(
-            _voted(
-                self.reference,
-                first + at,
-                one,
-                bounds[one.variant],
-                means[:at] + means[at + 1 :],
-                found[at][0],
-            )
-            for at, one in enumerate(self._plan)
-        )
-
-    def draw_in_turn(self, at: int) -> CudaCheckSet:
-        """Draw one check set of the plan anew, in place of the last one."""
-        planned = self._plan[at]
-        self._draw_alone(planned)
-        return _unvoted(0, planned, self.bounds[planned.variant])
-
-    def survey(self) -> tuple[CudaCheckSet, ...]:
-        """Draw all check sets in turn, for their bounds and their votes; the first one twice.
-
-        The votes on a set are about the means of those before it, on the first about the others'.
-        """
-        outputs = self.opened.outputs
-        found: list[tuple[list[Deviation], list[float]]] = []
-        errors: list[_Errors] = []
-        checks = []
-        for planned in self._plan:
-            means = [mean for _, mean in found]
-            several = [self._draw_alone(planned) for _ in range(self._draws_for_bounds)]
-            errors += [(planned.variant, deviations) for deviations, _ in several]
-            found.append(several[-1])
-            own, _ = found[-1]
-            checks.append(_voted(self.reference, 0, planned, _bound(outputs, [own]), means, own))
-        others = [mean for _, mean in found[1:]]
-        first = self._plan[0]
-        again, _ = self._draw_alone(first)
-        checks[0] = _voted(self.reference, 0, first, _bound(outputs, [again]), others, again)
-        self.bounds = _bounds(outputs, errors)
-        return tuple(checks)
-
     def timed_bounds(self, call: int) -> tuple[Bound, ...]:
         """Return the errors permitted of a call on the sets mixed last, for each output."""
         sizes = [spec.numel for spec in self.opened.outputs]
-        return timed_bounds(self.bounds, self._hand.variants[call], sizes)
+        return timed_bounds(self.draws.bounds, self._hand.variants[call], sizes)
 
     def mix(self, calls: int, room: Room | None) -> list[Numbers]:
         """Fill timed sets with contents that nobody has seen, and copies of them in a room."""
@@ -283,7 +190,6 @@ class CudaSession:
     def _open(self, graph: OperatorGraph | None, memory_bytes: int) -> None:
         pointing = {} if graph is None else pointers(graph)
         self.opened = self.reference.open(self.problem, self.construction_seed, pointing)
-        self._draws_for_bounds = draws_for_bounds([spec.numel for spec in self.opened.outputs])
         self.memory = CudaPlan.of(self.opened.inputs, self.opened.outputs, memory_bytes)
         largest = 0 if graph is None else largest_intermediate(graph)
         self.turn_bytes = require_fit(self.problem.label, self.memory, largest, memory_bytes)
@@ -296,96 +202,25 @@ class CudaSession:
             self.state.seal()
         self.reference.rest()
 
-    def fill(self) -> None:
+    def fill(self, piece: Piece = nullcontext) -> None:
         """Draw the sets that candidates meet; takes `turn_bytes` of the GPU where they take turns.
+
+        Args:
+            piece: Entered for each piece of work on the device.
 
         Raises:
             ProblemError: It cannot be judged: what computes nothing would pass.
             EvaluatorError: The reference worker has ended.
         """
         sets = 0 if self.memory.in_turn else STOCK_SETS
-        self._permitted = self.reference.stock(secret_seed(), sets)
-        self._plan = check_plan(self._permitted)
-        self.checks = self.survey() if self.memory.in_turn else self.draw_checks(votes=True)
+        with piece():
+            permitted = self.reference.stock(secret_seed(), sets)
+        self.draws = CudaDraws(self.reference, self.opened, self, permitted)
+        if self.memory.in_turn:
+            self.checks = self.draws.survey(piece)
+        else:
+            with piece():
+                self.checks = self.draws.draw_checks(votes=True)
         require_vote(self.problem.label, [check.voids for check in self.checks])
-        self._deck = TimedDeck(steady_variants(self._permitted.variants, self.bounds), self._rng)
-
-    def _draw(self, planned: PlannedSet, number: int) -> tuple[list[Deviation], list[float]]:
-        self.reference.draw(number, secret_seed(), planned.variant, runs=self._permitted.runs)
-        return self.reference.expect(number)
-
-    def _draw_alone(self, planned: PlannedSet) -> tuple[list[Deviation], list[float]]:
-        """Draw a set into the one place; the hidden weights stay published afterwards."""
-        with self.weights_lock:
-            if not planned.hidden_weights:
-                self.publish_weights(hidden=False)
-            drawn = self._draw(planned, 0)
-            if not planned.hidden_weights:
-                self.publish_weights(hidden=True)
-        return drawn
-
-
-def _voted(
-    reference: CudaReference,
-    number: int,
-    planned: PlannedSet,
-    own: tuple[Bound, ...],
-    other_means: list[list[float]],
-    deviations: list[Deviation],
-) -> CudaCheckSet:
-    """A set with what would pass on it without computing anything."""
-    constants = [[means[output] for means in other_means] for output in range(len(own))]
-    nulls = reference.nulls(number, constants, [bound.rms for bound in own])
-    voids = tuple(
-        "overflow" if known.free > MAX_FREE_SHARE else _passing(found, bound)
-        for found, bound, known in zip(nulls, own, deviations, strict=True)
-    )
-    return CudaCheckSet(plan=planned, number=number, bounds=own, voids=voids)
-
-
-def _unvoted(number: int, planned: PlannedSet, bounds: tuple[Bound, ...]) -> CudaCheckSet:
-    """A set of a problem whose sets were found to prove something when it was opened."""
-    return CudaCheckSet(plan=planned, number=number, bounds=bounds, voids=(None,) * len(bounds))
-
-
-def _bounds(
-    outputs: Sequence[ValueSpec], errors: Sequence[_Errors]
-) -> dict[str, tuple[Bound, ...]]:
-    """The bounds of each distribution: from the reference's worst error over its sets."""
-    bounds = {}
-    for variant in {variant for variant, _ in errors}:
-        bounds[variant] = _bound(outputs, [found for one, found in errors if one == variant])
-    return bounds
-
-
-def _bound(outputs: Sequence[ValueSpec], sets: list[list[Deviation]]) -> tuple[Bound, ...]:
-    """The bound of each output from the reference's errors on sets of one distribution."""
-    return tuple(
-        bound_of(owns, spec.dtype)
-        for spec, owns in zip(outputs, zip(*sets, strict=True), strict=True)
-    )
-
-
-def _passing(found: dict[str, Deviation], bound: Bound) -> str | None:
-    """Name what passes, or None."""
-    for name, deviation in found.items():
-        if judge(deviation, bound) is None:
-            return "constant" if name.startswith("constant") else name
-    return None
-
-
-@contextmanager
-def _ended_where_it_fails(reference: CudaReference) -> Iterator[None]:
-    """End the reference where a drawing fails.
-
-    A set is missing then, and the weights that are published may not be those with which the
-    expected outputs of other sets were computed.
-
-    Raises:
-        WorkerDied: It failed; whoever is judged here is judged anew, in another session.
-    """
-    try:
-        yield
-    except EvaluatorError as error:
-        reference.worker.end()
-        raise WorkerDied(f"the check sets could not be drawn: {error}") from error
+        steady = steady_variants(permitted.variants, self.draws.bounds)
+        self._deck = TimedDeck(steady, self._rng)

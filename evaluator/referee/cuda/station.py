@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from threading import Semaphore
 
 from archives.evaluation import DeviceFingerprint
@@ -16,12 +16,12 @@ from evaluator.referee.cuda.memory import CONTEXT_BYTES, Admission
 from evaluator.referee.cuda.monitor import open_monitor, summary
 from evaluator.referee.cuda.possible import SpeedOfLight
 from evaluator.referee.cuda.sealed import measure_bases, open_trial
-from evaluator.referee.cuda.session import CudaCheckSet, CudaSession
+from evaluator.referee.cuda.session import CudaSession
 from evaluator.referee.cuda.starting import furnish, started
+from evaluator.referee.cuda.turns import Turns
 from evaluator.referee.deadlines import Deadlines
 from evaluator.referee.device import CoreSets, memory_bytes
 from evaluator.referee.failure import CandidateFailed
-from evaluator.referee.in_turn import SetsInTurn
 from evaluator.referee.inputs import RENEWAL
 from evaluator.referee.ladder import climb
 from evaluator.referee.lifting import bytes_of_run
@@ -197,8 +197,7 @@ class CudaStation:
                 problem, graph, bench.spawner, plan, bench.deadlines, self._gpu.memory_bytes
             )
         with closing_on_error(session), self._turns.reserved(session.turn_bytes):
-            with bench.gate.shared():
-                session.fill()
+            session.fill(bench.gate.shared)
             trial = started(session, bench.spawner, self._trial_plan, bench.deadlines)
             try:
                 with suppress(CandidateFailed):
@@ -212,6 +211,8 @@ class CudaStation:
                     session.rest()
             finally:
                 trial.end()
+        if session.memory.in_turn:
+            session.turns = self._turns_of(session)
         return session
 
     @property
@@ -228,50 +229,37 @@ class CudaStation:
         self, session: CudaSession, request: EvaluationRequest, findings: Findings
     ) -> tuple[Ratio, int]:
         bench = self._bench
-        if session.memory.in_turn:
-            with self._turn(session) as take_turn:
-
-                def draw(number: int) -> CudaCheckSet:
-                    # Starting and compiling went on beside others.
-                    take_turn()
-                    with bench.gate.shared():
-                        return session.draw_in_turn(number)
-
-                sets = SetsInTurn(draw)
-                return _climb(CudaArena(bench, session, sets), request, findings)
+        if session.turns is not None:
+            with session.turns.candidate() as turn:
+                arena = CudaArena(bench, session, session.draws.checks_in_turn, turn)
+                return _climb(arena, request, findings)
         if request.purpose is Purpose.VERIFY:
             # One verification of a problem at a time: its sets have one place in memory.
             with session.verification_lock:
                 with bench.gate.shared():
-                    drawn = session.draw_checks(verification=True)
+                    drawn = session.draws.draw_checks(verification=True)
                 return _climb(CudaArena(bench, session, drawn), request, findings)
         with session.checks_lock:
             session.evaluations += 1
             if session.evaluations > RENEWAL and self._sessions.alone(session.problem):
                 with bench.gate.shared():
-                    session.checks = session.draw_checks()
+                    session.checks = session.draws.draw_checks()
                 session.evaluations = 1
             checks = session.checks
         return _climb(CudaArena(bench, session, checks), request, findings)
 
-    @contextmanager
-    def _turn(self, session: CudaSession) -> Iterator[Callable[[], None]]:
-        """Yield what takes the device's memory for a large problem, for the rest of the block.
+    def _turns_of(self, session: CudaSession) -> Turns:
+        """Turns on a large problem: it has memory while one of its candidates is judged."""
 
-        One candidate of a problem has it at a time; of several problems, as many as fit.
-        """
-        with ExitStack() as held:
-            taken = False
+        def draw(number: int) -> None:
+            with self._bench.gate.shared():
+                session.draws.draw_in_turn(number)
 
-            def take() -> None:
-                nonlocal taken
-                if not taken:
-                    held.enter_context(session.turn_lock)
-                    held.enter_context(self._turns.reserved(session.turn_bytes))
-                    held.enter_context(_resting(session))
-                    taken = True
+        def rest() -> None:
+            if not session.ended:
+                session.rest()
 
-            yield take
+        return Turns(lambda: self._turns.reserved(session.turn_bytes), draw, rest)
 
 
 def _climb(arena: CudaArena, request: EvaluationRequest, findings: Findings) -> tuple[Ratio, int]:
@@ -280,16 +268,6 @@ def _climb(arena: CudaArena, request: EvaluationRequest, findings: Findings) -> 
         return climb(arena, request, findings)
     finally:
         findings.conditions = summary(arena.conditions)
-
-
-@contextmanager
-def _resting(session: CudaSession) -> Iterator[None]:
-    """Let the reference's process give memory back after the block, where it still lives."""
-    try:
-        yield
-    finally:
-        if not session.reference.worker.ended:
-            session.rest()
 
 
 def _in_flight(cores: int, host_bytes: int) -> int:

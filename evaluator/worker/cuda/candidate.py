@@ -60,6 +60,7 @@ class CudaCandidateWorker:
             "open": self._open,
             "weights": self._weights,
             "call": self._call,
+            "forget": self._forget,
             "look_up": self._look_up,
             "leg": self._run_leg,
             "signals": self._take_signals,
@@ -134,6 +135,14 @@ class CudaCandidateWorker:
         described = self._describe(outputs)
         program.output_bytes = [output["bytes"] for output in described["outputs"]]
         return described
+
+    def _forget(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Give back what the last calls returned, and what torch keeps for the next ones."""
+        del request
+        self._leg.clear()
+        self._kept = None
+        self._driver.trim()
+        return {}
 
     def _poison(self, sizes: Sequence[int]) -> None:
         """Fill the blocks that the next outputs will most likely be given."""

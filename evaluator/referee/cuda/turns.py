@@ -1,0 +1,175 @@
+"""Turns on a problem so large that one of its sets has room at a time.
+
+Drawing a set, and computing in float64 what it should give, takes the device up to seconds, judging
+a candidate on it a tenth of that. So candidates that are there together are judged set by set: who
+wants the set that lies there comes first, then whoever has waited longest. Timing needs the same
+place, so it leaves no check set there: a candidate never meets a set again that it met in an
+evaluation before.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass
+
+__all__ = ["Turn", "Turns"]
+
+_TIMED = -1
+_NOTHING = -2
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Waiting:
+    """Somebody who waits for the place.
+
+    Attributes:
+        wanted: Number of the set that is to lie there, or what stands for another use.
+    """
+
+    wanted: int
+
+
+class Turns:
+    """The place of one problem's sets in the device's memory, and who uses it."""
+
+    def __init__(
+        self,
+        admitted: Callable[[], AbstractContextManager[None]],
+        draw: Callable[[int], object],
+        rest: Callable[[], None],
+    ) -> None:
+        """Start with nothing there.
+
+        Args:
+            admitted: Holds memory for the problem: from the first candidate's turn until no
+                candidate that had one is judged any more.
+            draw: Draws a set of the plan into the place.
+            rest: Gives the place back.
+        """
+        self._admitted = admitted
+        self._draw = draw
+        self._rest = rest
+        self._memory = ExitStack()
+        self._users = 0
+        self._joining = threading.Lock()
+        self._changed = threading.Condition()
+        self._waiting: list[_Waiting] = []
+        self._is_used = False
+        self._lying = _NOTHING
+
+    @contextmanager
+    def candidate(self) -> Iterator[Turn]:
+        """Yield what takes the place for one candidate; memory is held from its first turn on."""
+        turn = Turn(self)
+        try:
+            yield turn
+        finally:
+            turn.leave()
+
+    def join(self) -> None:
+        """Count one more candidate; the first one waits for memory."""
+        with self._joining:
+            if not self._users:
+                self._memory.enter_context(self._admitted())
+            self._users += 1
+
+    def leave(self) -> None:
+        """Count one less; the last one gives the memory back."""
+        with self._joining:
+            self._users -= 1
+            if self._users:
+                return
+            self._lying = _NOTHING
+            with self._memory:
+                self._rest()
+
+    @contextmanager
+    def lying(self, number: int) -> Iterator[None]:
+        """Use the place while a set of the plan lies there; it is drawn where it does not."""
+        with self._used(number):
+            if self._lying != number:
+                self._lying = _NOTHING
+                self._draw(number)
+                self._lying = number
+            yield
+
+    @contextmanager
+    def timed(self) -> Iterator[None]:
+        """Use the place for timing."""
+        with self._used(_TIMED):
+            self._lying = _TIMED
+            yield
+
+    @contextmanager
+    def beside(self) -> Iterator[None]:
+        """Use memory beside the place, in which everything stays as it is."""
+        with self._used(_NOTHING):
+            yield
+
+    @contextmanager
+    def _used(self, wanted: int) -> Iterator[None]:
+        me = _Waiting(wanted)
+        with self._changed:
+            self._waiting.append(me)
+            try:
+                self._changed.wait_for(lambda: not self._is_used and self._next() is me)
+                self._is_used = True
+            finally:
+                self._waiting.remove(me)
+                self._changed.notify_all()
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._is_used = False
+                self._changed.notify_all()
+
+    def _next(self) -> _Waiting:
+        same = (one for one in self._waiting if one.wanted == self._lying)
+        return next(same, self._waiting[0])
+
+
+class Turn:
+    """One candidate's use of the place; by one thread.
+
+    Args:
+        turns: The problem's.
+    """
+
+    def __init__(self, turns: Turns) -> None:
+        self._turns = turns
+        self._has_joined = False
+
+    @contextmanager
+    def lying(self, number: int) -> Iterator[None]:
+        """See `Turns.lying`."""
+        self._join()
+        with self._turns.lying(number):
+            yield
+
+    @contextmanager
+    def timed(self) -> Iterator[None]:
+        """See `Turns.timed`."""
+        self._join()
+        with self._turns.timed():
+            yield
+
+    @contextmanager
+    def beside(self) -> Iterator[None]:
+        """See `Turns.beside`."""
+        self._join()
+        with self._turns.beside():
+            yield
+
+    def leave(self) -> None:
+        """End it."""
+        if self._has_joined:
+            self._has_joined = False
+            self._turns.leave()
+
+    def _join(self) -> None:
+        if not self._has_joined:
+            self._turns.join()
+            self._has_joined = True

@@ -1,0 +1,151 @@
+"""Turns on a large problem: who has the one place of its sets, and what lies there."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+import pytest
+
+from evaluator.referee.cuda.turns import Turn, Turns
+
+WHILE_S = 0.1
+"""Long enough for other threads to come and wait."""
+
+
+class Place:
+    """Notes what becomes of the place and of its memory."""
+
+    def __init__(self) -> None:
+        self.drawn: list[int] = []
+        self.notes: list[str] = []
+        self.turns = Turns(self.admitted, self.draw, lambda: self.notes.append("rests"))
+
+    @contextmanager
+    def admitted(self) -> Iterator[None]:
+        self.notes.append("has memory")
+        yield
+        self.notes.append("has none")
+
+    def draw(self, number: int) -> None:
+        self.drawn.append(number)
+
+
+@pytest.fixture
+def place() -> Place:
+    return Place()
+
+
+def together(place: Place, works: Sequence[Callable[[Turn], None]]) -> None:
+    """Let candidates do something side by side, each in a thread; they come in this order."""
+
+    def judged(work: Callable[[Turn], None]) -> None:
+        with place.turns.candidate() as turn:
+            work(turn)
+
+    threads = [threading.Thread(target=judged, args=(work,)) for work in works]
+    for thread in threads:
+        thread.start()
+        time.sleep(WHILE_S / 10)
+    for thread in threads:
+        thread.join(20)
+        assert not thread.is_alive()
+
+
+def test_candidates_that_are_there_together_are_judged_set_by_set(place: Place) -> None:
+    def meets_all(turn: Turn) -> None:
+        for number in range(3):
+            with turn.lying(number):
+                time.sleep(WHILE_S)
+
+    together(place, [meets_all] * 3)
+    assert place.drawn == [0, 1, 2]
+
+
+def test_a_candidate_that_comes_alone_meets_sets_of_its_own(place: Place) -> None:
+    for _ in range(2):
+        with place.turns.candidate() as turn:
+            for number in range(2):
+                with turn.lying(number):
+                    pass
+    assert place.drawn == [0, 1, 0, 1]
+
+
+def test_one_uses_the_place_at_a_time(place: Place) -> None:
+    inside: list[int] = []
+    most: list[int] = []
+
+    def meets_one(turn: Turn) -> None:
+        with turn.lying(0):
+            inside.append(1)
+            most.append(len(inside))
+            time.sleep(WHILE_S / 5)
+            inside.pop()
+
+    together(place, [meets_one] * 4)
+    assert most == [1] * 4
+
+
+def test_timing_leaves_no_set_and_what_is_beside_leaves_it(place: Place) -> None:
+    with place.turns.candidate() as turn:
+        with turn.lying(0):
+            pass
+        with turn.beside():
+            pass
+        with turn.lying(0):
+            pass
+        assert place.drawn == [0]
+        with turn.timed():
+            pass
+        with turn.lying(0):
+            pass
+    assert place.drawn == [0, 0]
+
+
+def test_where_nothing_fits_who_waits_longest_comes_next(place: Place) -> None:
+    order: list[int] = []
+
+    def meets(number: int) -> Callable[[Turn], None]:
+        def work(turn: Turn) -> None:
+            with turn.lying(number):
+                order.append(number)
+                time.sleep(WHILE_S)
+
+        return work
+
+    together(place, [meets(0), meets(2), meets(1), meets(0)])
+    assert order == [0, 0, 2, 1]
+
+
+def test_memory_is_held_from_the_first_turn_until_no_candidate_is_left(place: Place) -> None:
+    with place.turns.candidate() as first, place.turns.candidate() as second:
+        assert not place.notes, "building needs none"
+        with first.lying(0):
+            pass
+        with second.timed():
+            pass
+        first.leave()
+        assert place.notes == ["has memory"]
+    assert place.notes == ["has memory", "rests", "has none"]
+    with place.turns.candidate():
+        pass
+    assert len(place.notes) == 3
+
+
+def test_a_set_that_cannot_be_drawn_is_drawn_anew_for_the_next(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(number: int) -> None:
+        raise OSError(f"no set {number}")
+
+    with place.turns.candidate() as turn:
+        with monkeypatch.context() as patched:
+            patched.setattr(place.turns, "_draw", fail)
+            with pytest.raises(OSError, match="no set 0"), turn.lying(0):
+                pass
+        with turn.lying(0):
+            pass
+    assert place.drawn == [0]
+    assert place.notes[-1] == "has none"
