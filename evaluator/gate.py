@@ -105,7 +105,7 @@ class Share:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._give_back()
+        self.give_back()
 
     @contextmanager
     def piece(self) -> Iterator[None]:
@@ -115,9 +115,10 @@ class Share:
             self._until = time.monotonic() + self._longest_s
         yield
         if time.monotonic() >= self._until:
-            self._give_back()
+            self.give_back()
 
-    def _give_back(self) -> None:
+    def give_back(self) -> None:
+        """Give the share back before what takes long; the next piece of work takes another one."""
         self._until = None
         self._held.close()
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from archives.rates import Rates
-from evaluator.referee.hardware import Device
+from evaluator.referee.hardware import Device, products_ms
 from evaluator.referee.roofline import Light
 from evaluator.referee.work import Work
 
@@ -97,9 +97,9 @@ def ceiling_ms(work: Work, device: Device, rates: Rates, precision: str = "fp32"
     """
     written = max(work.write_bytes - device.l2_mb * 1e6, 0.0)
     memory_ms = (work.read_bytes + written) / (_mixed_gbps(work.read_bytes, written, rates) * 1e6)
-    fp32 = max(rates.fp32, rates.tf32 or 0.0, (rates.fp16 or 0.0) / 3)
-    tflops = fp32 if precision == "fp32" else max(rates.fp32, rates.fp16 or 0.0)
-    return max(memory_ms, work.flops / (tflops * 1e9), rates.launch_ms)
+    measured = (rates.fp32, rates.tf32, rates.fp16)
+    compute_ms = products_ms(work.flops, work.convolution_flops, measured, precision)
+    return max(memory_ms, compute_ms, rates.launch_ms)
 
 
 def corrected(device: Device, rates: Rates) -> Device:

@@ -14,7 +14,14 @@ from importlib.resources import files
 
 from problems.errors import ConfigError
 
-__all__ = ["HARD_SLACK", "LAUNCH_FLOOR_MS", "Device", "all_devices", "find_device"]
+__all__ = [
+    "HARD_SLACK",
+    "LAUNCH_FLOOR_MS",
+    "Device",
+    "all_devices",
+    "find_device",
+    "products_ms",
+]
 
 HARD_SLACK = 0.97
 """For clocks and bandwidths of a GPU; see `roofline`."""
@@ -68,9 +75,50 @@ class Device:
         Args:
             precision: "fp32", "fp16" or "bf16".
         """
-        if precision == "fp32":
-            return max(self.fp32, self.tf32 or 0.0, (self.fp16 or 0.0) / 3)
-        return max(self.fp32, self.fp16 or 0.0)
+        return matrix_rate(self.fp32, self.tf32, self.fp16, precision)
+
+    def compute_ms(self, flops: int, convolution_flops: int, precision: str) -> float:
+        """Return the least time of matrix operations; see `products_ms`."""
+        return products_ms(flops, convolution_flops, (self.fp32, self.tf32, self.fp16), precision)
+
+
+def matrix_rate(fp32: float, tf32: float | None, fp16: float | None, precision: str) -> float:
+    """Return the fastest rate at which a product may be computed; see `Device.matrix_tflops`.
+
+    Args:
+        fp32: Rate of the vector units in float32, TFLOP/s.
+        tf32: Rate of products in TF32; None: there is no such unit.
+        fp16: Rate of products of 16-bit numbers.
+        precision: "fp32", "fp16" or "bf16".
+    """
+    if precision == "fp32":
+        return max(fp32, tf32 or 0.0, (fp16 or 0.0) / 3)
+    return max(fp32, fp16 or 0.0)
+
+
+def products_ms(
+    flops: int,
+    convolution_flops: int,
+    rates: tuple[float, float | None, float | None],
+    precision: str,
+) -> float:
+    """Return the least time of matrix operations at some rates, ms.
+
+    Where a device has TF32, torch convolves float32 in it by default. A float16 has as many bits of
+    mantissa, ten, so the accuracy rule admits their products for convolutions: decision 0018.
+
+    Args:
+        flops: All of them.
+        convolution_flops: Part of them that are convolutions'.
+        rates: In float32, TF32 (None: no such unit) and of 16-bit numbers, TFLOP/s.
+        precision: "fp32", "fp16" or "bf16".
+    """
+    fp32, tf32, fp16 = rates
+    rate = matrix_rate(fp32, tf32, fp16, precision)
+    convolving = rate if tf32 is None else matrix_rate(fp32, tf32, fp16, "fp16")
+    return (flops - convolution_flops) / (rate * 1e9) + convolution_flops / (
+        max(rate, convolving) * 1e9
+    )
 
 
 @cache

@@ -7,8 +7,9 @@ That is sound: contents never leave the referee and the workers, a verdict tells
 and every candidate runs in fresh processes that see nothing of earlier ones, so no candidate can
 know what it will meet; and what is reported rests on a verification.
 
-A problem whose sets would take too much memory has room for one check set. It is drawn anew, each
-time from a new seed, for every set that a candidate meets, and one candidate is judged at a time.
+A problem whose sets would take too much memory has room for one check set, drawn each time from a
+new seed. On a CPU it is drawn anew for every set that a candidate meets, and one candidate is
+judged at a time; on a GPU candidates that are there together meet the same (`cuda.turns`).
 
 A *timed set* is met once: `mix` fills it with contents never seen before for each leg, at an
 offset that changes by multiples of 64 bytes, and of a distribution chosen at random among those of

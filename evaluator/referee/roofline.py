@@ -50,7 +50,7 @@ def light(work: Work, device: Device, precision: str = "fp32") -> Light:
     """
     per_ms = device.bandwidth_gbps * 1e6
     memory_ms = work.bytes / per_ms
-    compute_ms = work.flops / (device.matrix_tflops(precision) * 1e9)
+    compute_ms = device.compute_ms(work.flops, work.convolution_flops, precision)
     certain = work.bytes - work.avoidable_bytes
     in_cache = min(certain if device.warm else work.write_bytes, device.l2_mb * 1e6)
     hard_ms = device.slack * (certain - in_cache) / per_ms

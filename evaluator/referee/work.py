@@ -29,6 +29,7 @@ _ITEM_BYTES = {
     "int16": 2, "int8": 1, "uint8": 1, "bool": 1, "float8_e4m3fn": 1, "float8_e5m2": 1,
     "complex128": 16,
 }  # fmt: skip
+_CONVOLUTIONS = ("convolution", "_convolution")
 _TRIANGULAR = (DomainKind.UPPER_TRIANGULAR, DomainKind.LOWER_TRIANGULAR)
 _HALVED = (*_TRIANGULAR, DomainKind.SYMMETRIC)
 """Domains of which one half says nothing that the other does not."""
@@ -47,12 +48,14 @@ class Work:
         write_bytes: Outputs that have to be written, each storage once.
         flops: Matrix-product, convolution and attention operations, 2 per multiply-add, after
             the discount for triangular operands and causal attention.
+        convolution_flops: Part of `flops`: operations of convolutions.
     """
 
     read_bytes: int
     avoidable_bytes: int
     write_bytes: int
     flops: int
+    convolution_flops: int = 0
 
     @property
     def bytes(self) -> int:
@@ -77,13 +80,19 @@ def work_of(graph: OperatorGraph, domains: Sequence[Domain] = ()) -> Work:
         if name.startswith("input")
     )
     halved = halved_products(graph)
+    flops = [
+        int(share * _flops(node, graph, kinds)) // (2 if number in halved else 1)
+        for number, (node, share) in enumerate(zip(graph.nodes, shares, strict=True))
+    ]
     return Work(
         read_bytes=read_bytes,
         avoidable_bytes=read_bytes - strict,
         write_bytes=_written_bytes(graph),
-        flops=sum(
-            int(share * _flops(node, graph, kinds)) // (2 if number in halved else 1)
-            for number, (node, share) in enumerate(zip(graph.nodes, shares, strict=True))
+        flops=sum(flops),
+        convolution_flops=sum(
+            count
+            for count, node in zip(flops, graph.nodes, strict=True)
+            if op_name(node) in _CONVOLUTIONS
         ),
     )
 
@@ -186,7 +195,7 @@ def _flops(node: Node, graph: OperatorGraph, kinds: dict[str, DomainKind]) -> in
         product = 2 * prod(left) * (right[-1] if len(right) > 1 else 1)
         triangular = sum(kinds.get(value) in _TRIANGULAR for value in node.inputs[-2:])
         return product // {0: 1, 1: 2, 2: 6}[triangular]
-    if name in ("convolution", "_convolution"):
+    if name in _CONVOLUTIONS:
         image, weight = shapes[:2]
         spatial = image if node.arguments[6] else node.outputs[0].shape
         return 2 * spatial[0] * prod(spatial[2:]) * prod(weight)

@@ -202,7 +202,12 @@ def open_arena(
         if not session.memory.in_turn:
             yield CudaArena(bench, session, session.checks), session, session.checks
             return
-        turns = Turns(nullcontext, session.draws.draw_in_turn, session.rest)
+
+        def draw(number: int) -> None:
+            with bench.gate.shared():
+                session.draws.draw_in_turn(number)
+
+        turns = session.turns = Turns(nullcontext, lambda: False, draw, session.rest)
         with turns.candidate() as turn:
             sets = session.draws.checks_in_turn
             yield CudaArena(bench, session, sets, turn), session, sets

@@ -84,6 +84,11 @@ def test_the_share_of_the_ceiling_is_at_most_the_whole() -> None:
                 assert 0 < share <= 1.03, f"1/{row['id']} {setting}: {share:.3f}"
 
 
+def test_a_convolution_in_float16_is_below_the_ceiling() -> None:
+    """1.07 ms for 1/69 on an H200, as accurate as torch's TF32; see decision 0018."""
+    assert 0.5 < ceiling_ms(work_at_official_scale(69), H200, RATES) / 1.07 < 0.7
+
+
 def test_skipping_half_of_the_bytes_is_impossible_and_said_in_numbers() -> None:
     finding = hold_against_light(1.0, light(MOVING, H200), H200, reference_ms=2.5)
     assert finding.is_impossible
@@ -160,6 +165,18 @@ def test_the_ceiling_knows_precisions_and_launches() -> None:
     assert ceiling_ms(product, H200, RATES, "bf16") == pytest.approx(1e3 / 840)
     nothing = replace(product, flops=0)
     assert ceiling_ms(nothing, H200, RATES) == RATES.launch_ms
+
+
+def test_convolutions_may_multiply_in_16_bits_where_torch_does_in_tf32() -> None:
+    product = Work(read_bytes=4096, avoidable_bytes=0, write_bytes=4096, flops=10**12)
+    convolution = replace(product, convolution_flops=10**12)
+    assert ceiling_ms(convolution, H200, RATES) == pytest.approx(1e3 / 840)
+    assert light(convolution, H200).compute_ms == pytest.approx(1e3 / (H200.fp16 or 0))
+    mixed = replace(product, convolution_flops=4 * 10**11)
+    assert ceiling_ms(mixed, H200, RATES) == pytest.approx(600 / 430 + 400 / 840)
+    without = replace(RATES, tf32=None)
+    expected = ceiling_ms(product, H200, without)
+    assert ceiling_ms(convolution, H200, without) == expected
 
 
 def test_the_share_is_reported_where_the_device_was_calibrated() -> None:

@@ -138,7 +138,8 @@ def test_calls_that_are_merged_and_forged_gain_a_verification_little(referee: Re
     searched = judged(referee, name, problem=ONE_ROW)
     assert (searched.speedup or 0) > 2, "a search takes the word of events here"
     verified = judged(referee, name, problem=ONE_ROW, purpose=Purpose.VERIFY)
-    assert verified.status is not Status.OK or (verified.speedup or 9) < 1.5, verified
+    assert verified.status in {Status.OK, Status.TIMING_MISMATCH}, verified
+    assert (verified.speedup or 0) < 1.5, verified
 
 
 def test_a_verification_says_of_an_honest_short_kernel_what_a_search_said(

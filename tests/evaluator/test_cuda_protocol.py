@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from archives.candidate import Candidate
 from archives.evaluation import Rung, Status
 from evaluator.evaluator import EvaluationRequest
 from evaluator.referee.correctness import Deviation, bound_of
+from evaluator.referee.cuda.arena import CudaArena
 from evaluator.referee.cuda.candidate import CudaCandidate, CudaOutputs
 from evaluator.referee.cuda.reference import CudaReference, Numbers
 from evaluator.referee.cuda.session import CudaSession
@@ -20,7 +22,7 @@ from evaluator.referee.ladder import climb
 from evaluator.referee.timing import Ratio
 from evaluator.referee.verdict import Findings
 from evaluator.wire import VARIANTS
-from problems.errors import ProblemError
+from problems.errors import EvaluatorError, ProblemError
 from problems.problem import Problem
 from tests.evaluator.referee_cases import LINEAR, SOFTMAX, problem_of
 from tests.evaluator.stand_in_gpu import open_arena
@@ -142,7 +144,63 @@ def test_who_is_judged_in_turn_gives_its_outputs_back_after_each_set(
     _, _, session = climbed(LINEAR, same(LINEAR), tmp_path, memory_bytes=24 << 20)
     sets = len(session.draws.checks_in_turn)
     assert sets > 2
-    assert done == [*["call", "forget"] * sets, "forget"], "the last one after it was timed"
+    assert done[: 2 * sets] == ["call", "forget"] * sets
+    assert set(done[2 * sets :]) == {"forget"}, "after it was timed, and after its census"
+
+
+def test_two_candidates_of_one_problem_are_judged_in_turn_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("evaluator.referee.cuda.memory.CONTEXT_BYTES", 1)
+    wrong = same(LINEAR).replace("torch.relu", "torch.nn.functional.leaky_relu")
+    found: dict[str, object] = {}
+    with open_arena(LINEAR, tmp_path, memory_bytes=24 << 20) as (arena, session, sets):
+        turns = session.turns
+        assert turns is not None
+
+        def judge(source: str) -> None:
+            with turns.candidate() as turn:
+                candidate = Candidate.of(LINEAR.key, source)
+                request = EvaluationRequest(problem=LINEAR, candidate=candidate)
+                try:
+                    found[source] = climb(
+                        CudaArena(arena._bench, session, sets, turn), request, Findings()
+                    )
+                except CandidateFailed as failure:
+                    found[source] = failure.status
+
+        threads = [threading.Thread(target=judge, args=(one,)) for one in (same(LINEAR), wrong)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+    assert found[wrong] is Status.WRONG_VALUE
+    assert found[same(LINEAR)] is Status.UNSTABLE or isinstance(found[same(LINEAR)], tuple)
+
+
+def test_a_drawing_that_fails_leaves_the_hidden_weights_published(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("evaluator.referee.cuda.memory.CONTEXT_BYTES", 1)
+    with open_arena(LINEAR, tmp_path, memory_bytes=24 << 20) as (_, session, sets):
+        assert not sets[0].plan.hidden_weights
+
+        def fail(*_: object, **__: object) -> None:
+            raise EvaluatorError("no memory")
+
+        published: list[int | None] = []
+        publish = session.reference.weights
+
+        def noted(seed: int | None) -> None:
+            published.append(seed)
+            publish(seed)
+
+        monkeypatch.setattr(session.reference, "draw", fail)
+        monkeypatch.setattr(session.reference, "weights", noted)
+        with pytest.raises(EvaluatorError, match="no memory"):
+            session.draws.draw_in_turn(0)
+        assert published[0] is None
+        assert published[-1] is not None
 
 
 @pytest.mark.parametrize("memory_bytes", [32 << 30, 24 << 20], ids=["side by side", "in turn"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Semaphore
@@ -25,7 +25,7 @@ from evaluator.referee.cuda.turns import Turn
 from evaluator.referee.deadlines import Deadlines
 from evaluator.referee.device import CoreSets
 from evaluator.referee.effort import LONG_VERIFY_EFFORT, VERIFY_EFFORT
-from evaluator.referee.failure import CandidateFailed
+from evaluator.referee.failure import CandidateFailed, host_noisy
 from evaluator.referee.spawner import Spawner, WorkerPlan
 
 __all__ = ["CudaArena", "CudaBench"]
@@ -134,10 +134,11 @@ class CudaArena:
         share = Share(self.gate, SHARE_S if self._turn is None else 0)
 
         def judge_set(one: CudaCheckSet, accuracy: Accuracy) -> CandidateFailed | None:
-            with share.piece():
+            with share.piece(), self._alone_in_memory():
                 return self._judge(process, index, one, accuracy)
 
         def load_weights() -> bool:
+            share.give_back()
             with self._session.weights_lock:
                 return process.load_weights(index)
 
@@ -149,6 +150,18 @@ class CudaArena:
                 process.require_inputs_unchanged,
                 self._session.constant_weights,
             )
+
+    @contextmanager
+    def _alone_in_memory(self) -> Iterator[None]:
+        """Let nobody fail for memory that another candidate of the problem may have kept."""
+        try:
+            yield
+        except CandidateFailed as failure:
+            is_shared = self._turn is not None and self._turn.is_shared
+            if failure.status is Status.OUT_OF_MEMORY and is_shared:
+                log = "another candidate of this problem may have had the memory that was missing"
+                raise host_noisy(log) from failure
+            raise
 
     def _lying(
         self, process: CudaCandidate, sets: Sequence[CudaCheckSet]
@@ -165,7 +178,13 @@ class CudaArena:
                 try:
                     yield one
                 finally:
-                    _forget(process)
+                    self._forget(process)
+
+    def _forget(self, process: CudaCandidate) -> None:
+        """Let a process give back what its outputs take; who cannot fails when it is asked next."""
+        if process.alive:
+            with self.gate.shared(), suppress(CandidateFailed):
+                process.forget()
 
     def load_hidden(self, process: CudaCandidate, index: int) -> None:
         """Let a configuration load the hidden weights, where the problem has any."""
@@ -187,8 +206,12 @@ class CudaArena:
             try:
                 yield
             finally:
+                if not self._session.ended:
+                    # Outputs are mapped there from leg to leg.
+                    with self.gate.shared():
+                        self._session.reference.trim()
                 for process in self._timed:
-                    _forget(process)
+                    self._forget(process)
 
     def furnish(self, process: CudaCandidate) -> None:
         """Give a process its timed room: who waits for memory must not keep others from ending."""
@@ -219,9 +242,14 @@ class CudaArena:
         process.worker.pin(self._bench.cores.other)
         process.census("prepare_census")
         numbers = list(self._session.reference.numbers)
-        place = nullcontext() if self._turn is None else self._turn.beside()
-        with place, self.gate.shared():
-            process.census("watch", calls, index=index, numbers=numbers)
+        if self._turn is None:
+            with self.gate.shared():
+                process.census("watch", calls, index=index, numbers=numbers)
+            return process.census("census")
+        with self._turn.beside():
+            with self.gate.shared():
+                process.census("watch", calls, index=index, numbers=numbers)
+            self._forget(process)
         return process.census("census")
 
     def _judge(
@@ -260,10 +288,3 @@ class CudaArena:
                 return CandidateFailed(found.status, found.reason, found.log)
             accuracy.note(deviation.rms, bound.rms)
         return None
-
-
-def _forget(process: CudaCandidate) -> None:
-    """Let a process give back what its outputs take; who cannot fails when it is asked next."""
-    if process.alive:
-        with suppress(CandidateFailed):
-            process.forget()

@@ -184,8 +184,10 @@ class CudaCandidate:
 
     def forget(self) -> None:
         """Let it give back the memory of what it returned last; it is halted again."""
-        self._ask("forget", self._deadlines.call_s, Status.RUNTIME_ERROR)
-        self.stop()
+        try:
+            self._ask("forget", self._deadlines.call_s, Status.RUNTIME_ERROR)
+        finally:
+            self.stop()
 
     @property
     def check_room(self) -> Room:

@@ -44,7 +44,9 @@ class CudaCheckSet:
 
 
 class CudaDraws:
-    """Draws a problem's check sets with its reference worker. To be used with a share of the gate.
+    """Draws a problem's check sets with its reference worker.
+
+    To be used with a share of the gate; `survey` takes its own.
 
     Attributes:
         bounds: The errors permitted on each distribution, for each output.
@@ -156,12 +158,15 @@ class CudaDraws:
     def _draw_alone(self, planned: PlannedSet, piece: Piece) -> tuple[list[Deviation], list[float]]:
         """Draw a set into the one place; the hidden weights stay published afterwards."""
         with piece(), self._weights.weights_lock:
-            if not planned.hidden_weights:
-                self._weights.publish_weights(hidden=False)
-            drawn = self._draw(planned, 0)
-            if not planned.hidden_weights:
-                self._weights.publish_weights(hidden=True)
-        return drawn
+            if planned.hidden_weights:
+                return self._draw(planned, 0)
+            self._weights.publish_weights(hidden=False)
+            try:
+                return self._draw(planned, 0)
+            finally:
+                # Others may be between two sets, or wait to be timed, with the hidden ones.
+                with _ended_where_it_fails(self._reference):
+                    self._weights.publish_weights(hidden=True)
 
 
 def _voted(

@@ -36,7 +36,7 @@ class CudaPlan:
         own_bytes: The outputs of one set in the problem's precision.
         exact_bytes: The same in float64.
         num_timed: Timed sets, at most as many as a leg has calls.
-        in_turn: Whether there is room for one check set, drawn anew each time, and for one timed
+        in_turn: Whether there is room for one check set at a time (`turns`), and for one timed
             set that takes its place. Else all check sets lie side by side, those of a
             verification behind those of the search, and timed sets are mixed from a stock.
     """
@@ -157,6 +157,12 @@ class Admission:
             with self._changed:
                 self._taken.remove(num_bytes)
                 self._changed.notify_all()
+
+    def has_impatient(self) -> bool:
+        """Tell whether somebody has waited so long that nobody else is let pass."""
+        with self._changed:
+            waited = bool(self._waiting) and time.monotonic() - self._waiting[0] >= PATIENCE_S
+        return waited
 
     def _may_go(self, came_s: float) -> bool:
         """Whether nobody has waited longer, or the first one not yet too long."""

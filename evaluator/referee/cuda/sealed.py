@@ -288,16 +288,21 @@ class SealedClock:
         queued = candidate.queue(index, self._room_name, numbers, ticket, PATIENCE_S)
         looked_at = queued is not None and self._outputs.formed(queued[call])
         started = time.perf_counter()
-        released = session.reference.release(
-            candidate.page,
-            ticket,
-            limit_s,
-            room=self._room,
-            calls=calls,
-            call=call,
-            at=session.choose(_PLACES) / _PLACES,
-            outputs=queued[call].exported if queued is not None and looked_at else (),
-        )
+        try:
+            released = session.reference.release(
+                candidate.page,
+                ticket,
+                limit_s,
+                room=self._room,
+                calls=calls,
+                call=call,
+                at=session.choose(_PLACES) / _PLACES,
+                outputs=queued[call].exported if queued is not None and looked_at else (),
+            )
+        except CandidateFailed:
+            # It was not let go: nobody could ask it anything before its device is.
+            candidate.end()
+            raise
         if released.wall_ms is None:
             if queued is None and candidate.answered:
                 candidate.queued()

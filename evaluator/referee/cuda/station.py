@@ -259,7 +259,9 @@ class CudaStation:
             if not session.ended:
                 session.rest()
 
-        return Turns(lambda: self._turns.reserved(session.turn_bytes), draw, rest)
+        return Turns(
+            lambda: self._turns.reserved(session.turn_bytes), self._turns.has_impatient, draw, rest
+        )
 
 
 def _climb(arena: CudaArena, request: EvaluationRequest, findings: Findings) -> tuple[Ratio, int]:

@@ -3,8 +3,7 @@
 Drawing a set, and computing in float64 what it should give, takes the device up to seconds, judging
 a candidate on it a tenth of that. So candidates that are there together are judged set by set: who
 wants the set that lies there comes first, then whoever has waited longest. Timing needs the same
-place, so it leaves no check set there: a candidate never meets a set again that it met in an
-evaluation before.
+place, and leaves no check set there: a candidate that was timed since meets other sets.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ from dataclasses import dataclass
 
 __all__ = ["Turn", "Turns"]
 
+POLL_S = 1.0
 _TIMED = -1
 _NOTHING = -2
 
@@ -37,6 +37,7 @@ class Turns:
     def __init__(
         self,
         admitted: Callable[[], AbstractContextManager[None]],
+        others_wait: Callable[[], bool],
         draw: Callable[[int], object],
         rest: Callable[[], None],
     ) -> None:
@@ -45,15 +46,19 @@ class Turns:
         Args:
             admitted: Holds memory for the problem: from the first candidate's turn until no
                 candidate that had one is judged any more.
+            others_wait: Whether others have waited for memory for too long: no further candidate
+                begins then before it was given back.
             draw: Draws a set of the plan into the place.
             rest: Gives the place back.
         """
         self._admitted = admitted
+        self._others_wait = others_wait
         self._draw = draw
         self._rest = rest
         self._memory = ExitStack()
         self._users = 0
-        self._joining = threading.Lock()
+        self._is_entering = False
+        self._joined = threading.Condition()
         self._changed = threading.Condition()
         self._waiting: list[_Waiting] = []
         self._is_used = False
@@ -70,20 +75,39 @@ class Turns:
 
     def join(self) -> None:
         """Count one more candidate; the first one waits for memory."""
-        with self._joining:
-            if not self._users:
-                self._memory.enter_context(self._admitted())
-            self._users += 1
+        with self._joined:
+            while not self._joined.wait_for(self._may_join, timeout=POLL_S):
+                pass
+            if self._users:
+                self._users += 1
+                return
+            self._is_entering = True
+        try:
+            self._memory.enter_context(self._admitted())
+            self._users = 1
+        finally:
+            with self._joined:
+                self._is_entering = False
+                self._joined.notify_all()
 
     def leave(self) -> None:
         """Count one less; the last one gives the memory back."""
-        with self._joining:
+        with self._joined:
             self._users -= 1
             if self._users:
                 return
             self._lying = _NOTHING
+            self._joined.notify_all()
             with self._memory:
                 self._rest()
+
+    def _may_join(self) -> bool:
+        return not self._is_entering and not (self._users and self._others_wait())
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether another candidate may hold memory beside the one whose turn it is."""
+        return self._users > 1
 
     @contextmanager
     def lying(self, number: int) -> Iterator[None]:
@@ -127,7 +151,7 @@ class Turns:
                 self._changed.notify_all()
 
     def _next(self) -> _Waiting:
-        same = (one for one in self._waiting if one.wanted == self._lying)
+        same = (one for one in self._waiting if one.wanted == self._lying >= 0)
         return next(same, self._waiting[0])
 
 
@@ -162,6 +186,11 @@ class Turn:
         self._join()
         with self._turns.beside():
             yield
+
+    @property
+    def is_shared(self) -> bool:
+        """See `Turns.is_shared`."""
+        return self._turns.is_shared
 
     def leave(self) -> None:
         """End it."""
