@@ -63,6 +63,7 @@ class LocalEvaluator:
         referee: Referee | None = None,
         *,
         device: str = "cpu",
+        index: int = 0,
         calibrate: bool = False,
         rate: bool | None = None,
         rates: Rates | None = None,
@@ -72,6 +73,7 @@ class LocalEvaluator:
         Args:
             referee: The referee; by default one of the device, with its defaults.
             device: "cpu" or "cuda", where no referee is given.
+            index: Number of the GPU, from 0, among those that this process may use.
             calibrate: Whether `start` measures this host's noise floor.
             rate: Whether `start` measures what the device reaches; None: as `calibrate`.
             rates: What it was measured to reach before, which is used then.
@@ -80,7 +82,7 @@ class LocalEvaluator:
             EvaluatorError: There is no such device.
         """
         self._rates = rates
-        self._referee = referee or new_referee(device)
+        self._referee = referee or new_referee(device, index)
         self._calibrate = calibrate
         self._rate = rate
         workers = self._referee.in_flight

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from evaluator.referee.device import installed_version
+from evokernel.protections import PROTECTIONS
 from evokernel.sanitizing import NAME, installed_tool
 from problems.errors import EvaluatorError
 
@@ -19,16 +20,6 @@ __all__ = ["Finding", "examine", "isolation_of_a_worker"]
 _LEAST_PYTHON = (3, 11)
 _NEWEST_PYTHON = (3, 13)
 _LEAST_MEMORY_GB = 6
-
-_PROTECTIONS = {
-    "pid": "process namespaces: what a candidate leaves behind dies with it",
-    "net": "network namespaces: a candidate reaches no network",
-    "ipc": "IPC namespaces: a candidate shares no memory with others",
-    "mount": "mount namespaces: a candidate's scratch is limited in size",
-    "seccomp": "seccomp: a candidate opens no sockets and traces no process",
-    "landlock": "Landlock: a candidate writes only to its scratch",
-}
-_SPACES = frozenset({"pid", "net", "ipc", "mount"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,20 +65,22 @@ def examine(isolation: Callable[[], str]) -> list[Finding]:
 
 
 def isolation_of_a_worker() -> str:
-    """Start a worker as a candidate would get it and return its protections.
+    """Start a worker as a candidate on a CPU would get it and return its protections.
 
     Raises:
         EvaluatorError: No worker could be started.
     """
     from evaluator.referee.deadlines import Deadlines
     from evaluator.referee.device import core_sets
+    from evaluator.referee.foreign_memory import with_memory_read
     from evaluator.referee.spawner import Spawner, WorkerPlan
 
     cores = core_sets().other
     spawner = Spawner(Deadlines(), cores)
     try:
         plan = WorkerPlan(role="candidate", cpus=cores, threads=1, memory_bytes=None)
-        return spawner.spawn(plan).isolation
+        worker = spawner.spawn(plan)
+        return with_memory_read(worker.isolation, worker.pid)
     finally:
         spawner.close()
 
@@ -172,22 +165,20 @@ def _isolation(isolation: Callable[[], str]) -> list[Finding]:
         held = isolation()
     except EvaluatorError as error:
         return [Finding(name="isolation", status="missing", found="none", advice=str(error))]
-    protections = set(held.split("+"))
-    findings = [Finding(name="isolation", status="ok", found=held or "none")]
-    for name, meaning in _PROTECTIONS.items():
-        if name not in protections:
-            cure = (
-                "allow user namespaces or run as root" if name in _SPACES else "use a newer kernel"
+    names = set(held.split("+"))
+    lacking = [one for one in PROTECTIONS if one.name not in names]
+    return [
+        Finding(name="isolation", status="ok", found=held or "none"),
+        *(
+            Finding(
+                name="isolation",
+                status="note",
+                found=f"no {one.what}: {one.without}",
+                advice=f"{one.cure}; until then judge only code that you trust not to be hostile",
             )
-            findings.append(
-                Finding(
-                    name="isolation",
-                    status="note",
-                    found=f"no {meaning}",
-                    advice=f"{cure}; until then judge only code that you trust not to be hostile",
-                )
-            )
-    return findings
+            for one in lacking
+        ),
+    ]
 
 
 def _gpu() -> Finding:

@@ -14,7 +14,7 @@ from evaluator.processes import descendants, folder_bytes, is_halted, mapping_fa
 from evaluator.referee.arrays import Array, Shaped
 from evaluator.referee.deadlines import Deadlines
 from evaluator.referee.failure import CandidateFailed, failure_of_exit, failure_of_reply
-from evaluator.referee.foreign_memory import Place
+from evaluator.referee.foreign_memory import Place, with_memory_read
 from evaluator.referee.session import Session, row_major
 from evaluator.referee.shared_memory import SharedMemory
 from evaluator.referee.spawner import Spawner, Worker, WorkerPlan
@@ -92,11 +92,12 @@ class CandidateProcess:
         self._outputs.seal()
         memory = (session.inputs, session.state, self._outputs)
         self._worker: Worker = spawner.spawn(replace(plan, memory=memory))
+        self._isolation = with_memory_read(self._worker.isolation, self._worker.pid)
 
     @property
     def isolation(self) -> str:
-        """Protections that hold for it."""
-        return self._worker.isolation
+        """Protections that hold for it, the referee's look at its memory among them."""
+        return self._isolation
 
     @property
     def alive(self) -> bool:

@@ -1,7 +1,8 @@
 """Reading the memory of a halted process: what is not there yet will not be found.
 
 Covered: outputs in any dense order of their dimensions, with gaps up to 31 times their size.
-Not covered: hosts that forbid reading another process's memory (`can_read_memory`).
+Not covered: hosts that forbid reading another process's memory (`can_read_memory`), whose
+evaluations lack the protection `MEMORY_READ`.
 """
 
 from __future__ import annotations
@@ -17,8 +18,10 @@ from evaluator.referee.arrays import DTYPES, Array, Shaped
 from evaluator.referee.draws import row_major
 from evaluator.wire import ITEM_BYTES, ValueSpec
 
-__all__ = ["Place", "can_read_memory", "read_bytes"]
+__all__ = ["MEMORY_READ", "Place", "can_read_memory", "read_bytes", "with_memory_read"]
 
+MEMORY_READ = "memory-read"
+"""Name of a protection: what a candidate leaves undone when the clock stops is seen."""
 MAX_SPREAD = 32
 """An output in other than row-major order may take so many times its size, gaps included."""
 SLACK_BYTES = 4096
@@ -119,3 +122,15 @@ def can_read_memory(pid: int) -> bool:
     except (OSError, ValueError):
         return False
     return True
+
+
+def with_memory_read(isolation: str, pid: int) -> str:
+    """Complete the protections of a candidate's process by `MEMORY_READ`, where it holds.
+
+    Args:
+        isolation: Those that the process has by itself, joined by "+".
+        pid: The process, before a candidate's code is loaded: later it could refuse.
+    """
+    if not can_read_memory(pid):
+        return isolation
+    return f"{isolation}+{MEMORY_READ}" if isolation else MEMORY_READ

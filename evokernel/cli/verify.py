@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from archives.evaluation import Evaluation
     from archives.records import RunRecord
     from evaluator.evaluator import Evaluator
+    from evokernel.another_gpu import CheckedOn
     from evokernel.rechecking import Finding
     from evokernel.sanitizing import Sanitizer
     from problems.problem import Problem
@@ -53,20 +54,25 @@ def verify(
 ) -> None:
     """Verify all elites of a run again, on new secret inputs; withdraw what fails.
 
+    A run of a GPU is checked on another one of that name, where this process may use one
+    (CUDA_VISIBLE_DEVICES).
+
     Exit codes: 0 all elites hold, 1 some were withdrawn, 2 wrong usage, 3 of some the host or the
     problem lets nothing be said.
     """
     import asyncio
 
     from archives.store import Store
+    from evokernel.another_gpu import checked_on
     from evokernel.rechecking import Outcome, recheck
 
     with Store.open(run, write=True) as store:
         chosen = None
         if level is not None or id is not None:
             chosen = (find_problem(store, level, id),)
-        evaluator = evaluator_of(store.run())
-        sanitizer = sanitizer_of(store.run(), evaluator) if sanitize else None
+        record = store.run()
+        evaluator = evaluator_of(record)
+        sanitizer = sanitizer_of(record, evaluator) if sanitize else None
         try:
             findings, unable = asyncio.run(
                 recheck(store, evaluator, problems=chosen, sanitizer=sanitizer, told=_tell)
@@ -75,9 +81,11 @@ def verify(
             done = "the verdicts told so far are recorded"
             typer.echo(f"evokernel: stopped; {done}, the next verify begins anew", err=True)
             raise typer.Exit(_INTERRUPTED) from None
+    place = checked_on(record.device, findings)
     if as_json:
         print_json(
             {
+                "checked_on": _place_as_json(place),
                 "elites": [_as_json(finding) for finding in findings],
                 "not_run": [
                     {"level": problem.level, "id": problem.id, "reason": reason}
@@ -86,7 +94,7 @@ def verify(
             }
         )
     else:
-        _print(findings, unable)
+        _print(findings, unable, place)
     if any(finding.outcome is Outcome.WITHDRAWN for finding in findings):
         raise typer.Exit(_WITHDRAWN)
     if unable or any(finding.outcome is Outcome.UNSURE for finding in findings):
@@ -94,10 +102,18 @@ def verify(
 
 
 def evaluator_of(run: RunRecord) -> Evaluator:
-    """Return a referee in this process for a device like a run's, held to what that reached."""
-    from evaluator.local import LocalEvaluator
+    """Return a referee in this process for a device like a run's, held to what that reached.
 
-    return LocalEvaluator(device="cpu" if run.device is None else run.device.kind, rates=run.rates)
+    Raises:
+        EvaluatorError: There is no such device.
+    """
+    from evaluator.local import LocalEvaluator
+    from evokernel.another_gpu import number_of_another
+
+    if run.device is None or run.device.kind == "cpu":
+        return LocalEvaluator(rates=run.rates)
+    index = number_of_another(run.device)
+    return LocalEvaluator(device=run.device.kind, index=index, rates=run.rates)
 
 
 def sanitizer_of(run: RunRecord, evaluator: Evaluator) -> Sanitizer:
@@ -141,7 +157,21 @@ def _as_json(finding: Finding) -> dict[str, Any]:
     }
 
 
-def _print(findings: Sequence[Finding], unable: Sequence[tuple[Problem, str]]) -> None:
+def _place_as_json(place: CheckedOn | None) -> dict[str, Any] | None:
+    if place is None:
+        return None
+    return {
+        "name": place.name,
+        "uuid": place.uuid,
+        "run_uuid": place.run_uuid,
+        "another": place.is_another,
+        "measured_there_before": place.num_before,
+    }
+
+
+def _print(
+    findings: Sequence[Finding], unable: Sequence[tuple[Problem, str]], place: CheckedOn | None
+) -> None:
     out = console()
     table = Table(box=SIMPLE_HEAD)
     for name in ("problem", "candidate", "outcome"):
@@ -165,6 +195,8 @@ def _print(findings: Sequence[Finding], unable: Sequence[tuple[Problem, str]]) -
     counts = Counter(finding.outcome.value for finding in findings)
     said = ", ".join(f"{count} {name}" for name, count in sorted(counts.items()))
     out.print(f"{len(findings)} elites: {said or 'none to verify'}", highlight=False)
+    if place is not None:
+        out.print(str(place), markup=False, highlight=False, soft_wrap=True)
     for line in _sanitized_lines(findings):
         out.print(line, markup=False, highlight=False, soft_wrap=True)
     for problem, reason in unable:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from archives.candidate import Candidate
 from archives.evaluation import Evaluation, Rung, Status
@@ -15,6 +17,7 @@ from evaluator.evaluator import EvaluationRequest, Purpose
 from evaluator.referee.calibration import Noise, measure_noise
 from evaluator.referee.correctness import Bound, Expected
 from evaluator.referee.cpu import CpuStation
+from evaluator.referee.foreign_memory import with_memory_read
 from evaluator.referee.inputs import TimedDeck
 from evaluator.referee.referee import Referee
 from evaluator.referee.stopwatch import Stopwatch
@@ -211,12 +214,33 @@ def test_a_verdict_tells_what_it_rests_on(referee: Referee) -> None:
     assert verdict.device is not None
     assert verdict.device.kind == "cpu"
     assert verdict.referee_version
-    assert verdict.isolation
+    assert {"caps", "memory-read"} <= set(verdict.isolation.split("+"))
     assert verdict.cost_s > 0
     assert verdict.error is not None
     assert verdict.error_bound is not None
     assert verdict.error <= verdict.error_bound
     assert verdict.matched_speedup == verdict.speedup
+
+
+def test_a_host_on_which_late_outputs_go_unseen_is_told_by_its_verdicts(
+    referee: Referee, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def forbidden(pid: int, address: int, count: int) -> NDArray[np.uint8]:
+        raise PermissionError(f"{count} bytes at {address} of {pid}")
+
+    monkeypatch.setattr("evaluator.referee.foreign_memory.read_bytes", forbidden)
+    verdict = judge(referee, SOFTMAX, source_of("honest/torch_expression"))
+    assert verdict.status is Status.OK, verdict.log
+    held = set(verdict.isolation.split("+"))
+    assert "caps" in held
+    assert "memory-read" not in held
+
+
+@pytest.mark.parametrize("isolation", ["", "pid+net"])
+def test_whether_memory_can_be_read_is_a_protection(isolation: str) -> None:
+    with_it = "+".join(name for name in (isolation, "memory-read") if name)
+    assert with_memory_read(isolation, os.getpid()) == with_it
+    assert with_memory_read(isolation, 0) == isolation, "there is no such process"
 
 
 def test_a_problem_that_a_constant_solves_cannot_be_judged(referee: Referee) -> None:
