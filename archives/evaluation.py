@@ -8,6 +8,7 @@ from enum import IntEnum, StrEnum
 from archives.configuration import Configuration
 
 __all__ = [
+    "LIBRARY_WORK",
     "ConfigurationResult",
     "DeviceFingerprint",
     "Evaluation",
@@ -18,6 +19,10 @@ __all__ = [
     "Rung",
     "Status",
 ]
+
+
+LIBRARY_WORK = "library_work"
+"""Reason of what a run's own policy rejects, though the referee found it right."""
 
 
 class Status(StrEnum):

@@ -236,6 +236,7 @@ class RunCounts:
         verifications: Evaluations made to verify.
         unstable: Those of both kinds that the host was too noisy for.
         impossible: Those of both kinds whose times the device does not allow.
+        library_work: Those of both kinds that the run's policy on library work rejects.
     """
 
     attempts: int = 0
@@ -243,6 +244,7 @@ class RunCounts:
     verifications: int = 0
     unstable: int = 0
     impossible: int = 0
+    library_work: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

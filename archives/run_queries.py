@@ -8,7 +8,7 @@ from pathlib import Path
 from sqlalchemy import Connection, bindparam, func, inspect, select
 
 from archives.encoding import decode_device, decode_problem
-from archives.evaluation import Status
+from archives.evaluation import LIBRARY_WORK, Status
 from archives.rates import Rates
 from archives.records import (
     FORMAT_VERSION,
@@ -186,12 +186,16 @@ def counts(connection: Connection) -> RunCounts:
         EVALUATION.c.status
     )
     by_status = {row.status: row.number for row in connection.execute(statuses)}
+    rejected = (
+        select(func.count()).select_from(EVALUATION).where(EVALUATION.c.reason == LIBRARY_WORK)
+    )
     return RunCounts(
         attempts=connection.execute(attempts).scalar_one(),
         evaluations=by_purpose.get(SEARCH, 0),
         verifications=by_purpose.get(VERIFY, 0),
         unstable=by_status.get(Status.UNSTABLE.value, 0),
         impossible=by_status.get(Status.IMPOSSIBLE.value, 0),
+        library_work=connection.execute(rejected).scalar_one(),
     )
 
 

@@ -182,6 +182,7 @@ class Engine:
             monitor=self.monitor,
             patience=self._config.evaluation.failures,
             matching=Matching(baseline=self._baseline(capacity.device)),
+            library=self._config.evaluation.library,
         )
         self._verifier = Verifier(
             store=self._store,

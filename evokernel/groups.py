@@ -10,6 +10,7 @@ __all__ = [
     "ArchiveConfig",
     "BudgetConfig",
     "EvaluationConfig",
+    "LibraryPolicy",
     "LlmConfig",
     "OperatorsConfig",
     "ProblemsConfig",
@@ -20,6 +21,8 @@ __all__ = [
 Value = bool | int | float | str
 Setting = Value | tuple[Value, ...]
 Parameter = Setting | dict[str, Setting]
+LibraryPolicy = Literal["allow", "mark", "reject"]
+"""What a candidate is worth that leaves the work to a library's kernels."""
 
 
 class _Group(BaseModel):
@@ -134,6 +137,9 @@ class EvaluationConfig(_Group):
     """Elites of one problem that may fail their verification before it is left unverified."""
     failures: int = Field(default=8, ge=1, le=1000)
     """Failures of the evaluator itself in a row that end the run."""
+    library: LibraryPolicy = "mark"
+    """What a candidate is worth whose own kernels take less than 90 % of the time: "mark": never
+    sure; "allow": as much as a kernel of its own; "reject": no fitness."""
     baseline: str | None = None
     """File of `evokernel baseline` for matched speedups; None: one of this device, if known."""
 

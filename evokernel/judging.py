@@ -12,6 +12,8 @@ from archives.evaluation import Evaluation, Status
 from archives.store import Store
 from evaluator.evaluator import EvaluationRequest, Evaluator
 from evokernel.budget import Budget
+from evokernel.groups import LibraryPolicy
+from evokernel.library import held_to
 from evokernel.matching import Matching
 from evokernel.monitor import Monitor
 from evokernel.register import Child
@@ -34,6 +36,7 @@ class Judge:
         monitor: What people are shown.
         patience: Failures of the evaluator in a row that end the run.
         matching: Completes verdicts with what torch's other settings reach.
+        library: What becomes of candidates that leave the work to a library.
         failures: Failures in a row so far.
     """
 
@@ -43,6 +46,7 @@ class Judge:
     monitor: Monitor
     patience: int
     matching: Matching = field(default_factory=Matching)
+    library: LibraryPolicy = "mark"
     failures: int = 0
 
     def enter(self, search: ProblemSearch, drafts: Sequence[Draft]) -> list[Draft]:
@@ -132,7 +136,7 @@ class Judge:
                 ) from error
             return None
         self.failures = 0
-        return self.matching.complete(request.problem, evaluation)
+        return held_to(self.library, request, self.matching.complete(request.problem, evaluation))
 
     def skip(self, search: ProblemSearch, reason: str) -> None:
         """Give a problem up that does not load or fit here; its open proposals fail."""

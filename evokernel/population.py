@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from archives.attempt import Attempt, AttemptState, Slot
 from archives.descriptors import axes_named, describe, dims_of
-from archives.evaluation import Status
+from archives.evaluation import LIBRARY_WORK, Evaluation, Status
 from archives.grid import AddStatus, Elite, Grid, objective_of
 from archives.records import GenerationOutcome, Insertion, OperatorTally
 from evokernel.config import RunConfig
@@ -132,8 +132,7 @@ class Population:
             # with evaluations, which are what is scarce.
             account.cost_s += evaluation.cost_s
         if evaluation.status is not Status.OK:
-            # What cannot have been measured teaches nobody, and is no start for a repair.
-            if attempt.duplicate_of is None and evaluation.status is not Status.IMPOSSIBLE:
+            if attempt.duplicate_of is None and _is_repairable(evaluation):
                 island.failures.append((attempt.slot, child.result))
             return
         assert evaluation.objective_speedup is not None, "OK has a speedup"
@@ -246,6 +245,15 @@ def is_final(attempt: Attempt) -> bool:
     """Tell whether its operator, which wants no parents, will have nothing later either."""
     has_nothing = attempt.reason.startswith("no_") or attempt.reason.endswith("_exhausted")
     return attempt.candidate is None and not attempt.parents and has_nothing
+
+
+def _is_repairable(evaluation: Evaluation) -> bool:
+    """Tell whether a failed candidate is a start for a repair.
+
+    What cannot have been measured teaches nobody, and what was rejected for a library's work is
+    right: there is nothing to mend.
+    """
+    return evaluation.status is not Status.IMPOSSIBLE and evaluation.reason != LIBRARY_WORK
 
 
 def _migrant(slot: Slot, elite: Elite) -> Attempt:

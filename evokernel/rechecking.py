@@ -19,6 +19,8 @@ from archives.evaluation import Evaluation, Status
 from archives.store import Store
 from evaluator.evaluator import Capacity, EvaluationRequest, Evaluator, Purpose
 from evaluator.sanitizing import MEMCHECK, Sanitized
+from evokernel.groups import LibraryPolicy
+from evokernel.library import held_to, policy_of
 from evokernel.matching import Matching, kept_baseline
 from evokernel.provenance import of_another_referee
 from evokernel.sanitizing import Sanitizer
@@ -105,6 +107,7 @@ async def recheck(
             store=store,
             evaluator=evaluator,
             matching=Matching(baseline=kept_baseline(store.folder)),
+            library=policy_of(store),
             places=asyncio.Semaphore(capacity.in_flight),
             sanitizer=sanitizer,
             told=told,
@@ -129,6 +132,7 @@ class _Recheck:
         store: The run.
         evaluator: Has started.
         matching: Completes verdicts by the run's baseline.
+        library: The run's policy on library work: what it rejects is withdrawn.
         places: Requests that may be outstanding.
         sanitizer: Asks compute-sanitizer, where it is to be asked.
         told: Called with each finding.
@@ -137,6 +141,7 @@ class _Recheck:
     store: Store
     evaluator: Evaluator
     matching: Matching
+    library: LibraryPolicy
     places: asyncio.Semaphore
     sanitizer: Sanitizer | None
     told: Callable[[Finding], None]
@@ -209,7 +214,8 @@ class _Recheck:
             except EvaluatorError:
                 continue
             if verdict.status is not Status.UNSTABLE:
-                return self.matching.complete(request.problem, verdict)
+                completed = self.matching.complete(request.problem, verdict)
+                return held_to(self.library, request, completed)
         return verdict
 
 

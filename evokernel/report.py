@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from archives.evaluation import DeviceFingerprint
 from archives.rates import Rates
@@ -16,6 +17,8 @@ from archives.records import OperatorTally, ProblemStatus, RunCounts
 from archives.store import Store
 from evokernel.baselines import Baseline, check_device
 from evokernel.fast_p import Score, Summary, summarise
+from evokernel.groups import LibraryPolicy
+from evokernel.library import policy_of
 from evokernel.lights import light_on
 from evokernel.matching import kept_baseline
 from evokernel.problem_report import Best, ProblemReport, best_of
@@ -79,6 +82,7 @@ class Report:
             problems of which all three are known; None where there are none.
         baseline: The baseline of the matched and compiled speedups; None: there is none.
         rates: What the device was measured to reach; None: it was not measured.
+        library: What library work was worth: under "allow" the figures count it like own kernels.
     """
 
     name: str
@@ -96,6 +100,7 @@ class Report:
     over_best: Summary | None = None
     baseline: Baseline | None = None
     rates: Rates | None = None
+    library: LibraryPolicy = "mark"
 
     @property
     def num_matched(self) -> int:
@@ -137,7 +142,8 @@ def read_report(store: Store, baseline: Baseline | None = None) -> Report:
 
     Raises:
         StoreError: The store cannot be read.
-        ConfigError: The baseline was measured on another device or with other versions.
+        ConfigError: The baseline was measured on another device or with other versions, or the
+            run's policy on library work is not known here.
     """
     run = store.run()
     if baseline is None:
@@ -157,7 +163,8 @@ def read_report(store: Store, baseline: Baseline | None = None) -> Report:
     matchable = _matchable(counted)
     matched = [score_of(line, line.matched_speedup) for line in matchable]
     is_matched = any(line.matched_speedup is not None for line in matchable)
-    noise_floor = run.noise_floor or 0.0
+    noise_floor, library = run.noise_floor or 0.0, policy_of(store)
+    figures = partial(summarise, noise_floor=noise_floor, counts_library=library == "allow")
     return Report(
         name=run.name,
         state=run.state.value,
@@ -169,11 +176,12 @@ def read_report(store: Store, baseline: Baseline | None = None) -> Report:
         counts=store.counts(),
         problems=lines,
         operators=_operators(store.tallies()),
-        standard=summarise([score_of(line, line.speedup) for line in counted], noise_floor),
-        matched=summarise(matched, noise_floor) if is_matched else None,
-        over_best=summarise(known, noise_floor) if known else None,
+        standard=figures([score_of(line, line.speedup) for line in counted]),
+        matched=figures(matched) if is_matched else None,
+        over_best=figures(known) if known else None,
         baseline=baseline,
         rates=run.rates,
+        library=library,
     )
 
 

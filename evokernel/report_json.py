@@ -25,6 +25,7 @@ def report_to_json(report: Report) -> dict[str, Any]:
         "noise_floor": report.noise_floor,
         "noisy": report.noisy,
         "referee_version": report.referee_version,
+        "library": report.library,
         **_summary_json(report.standard),
         "matched": None
         if report.matched is None
@@ -52,6 +53,7 @@ def report_to_json(report: Report) -> dict[str, Any]:
         "num_verifications": report.counts.verifications,
         "num_unstable": report.counts.unstable,
         "num_impossible": report.counts.impossible,
+        "num_library_work": report.counts.library_work,
         "problems": [_line_json(line) for line in report.problems],
         "operators": [
             {

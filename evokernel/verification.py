@@ -14,6 +14,7 @@ from archives.store import Store
 from evaluator.evaluator import EvaluationRequest, Purpose
 from evokernel.config import EvaluationConfig
 from evokernel.judging import Judge
+from evokernel.library import is_reference
 from evokernel.search import ProblemSearch
 
 __all__ = ["Verifier"]
@@ -43,7 +44,8 @@ class Verifier:
     async def verify(self, search: ProblemSearch, *, tries: int | None = None) -> Evaluation | None:
         """Verify the best elite of a problem, or the next ones where it fails.
 
-        Elites without a kernel of their own, and those that gain next to nothing, need none.
+        The reference, elites without a kernel of their own where those do not count as sure, and
+        those that gain next to nothing need none.
 
         Args:
             search: The problem's.
@@ -115,13 +117,16 @@ class Verifier:
         return evaluation
 
     def _best(self, search: ProblemSearch) -> Candidate | None:
-        """The best elite with a kernel of its own, where it is worth verifying."""
+        """The best elite that could count as sure, where it is worth verifying."""
         elites = self.store.elites(search.problem.key)
         for elite in sorted(elites, key=lambda e: (-e.objective, e.slot)):
             if elite.objective_speedup < self.config.verify_above:
                 return None
             candidate = self.store.candidate(elite.candidate, search.problem.key)
             if candidate.language is not Language.TORCH:
+                return candidate
+            allowed = self.config.library == "allow"
+            if allowed and not is_reference(search.problem, candidate):
                 return candidate
         return None
 

@@ -14,6 +14,7 @@ from rich.table import Table
 
 from evokernel.cli.compat import CompatOption, comparison_json, print_comparison
 from evokernel.cli.reading import JsonOption, RunArgument, console, number, open_run, print_json
+from evokernel.fast_p import OWN_SHARE
 
 if TYPE_CHECKING:
     from archives.rates import Rates
@@ -86,11 +87,14 @@ def _headline(report: Report) -> str:
     elif report.device is not None and report.device.kind == "cuda":
         of_those = "against eager torch at its defaults, "
     sure = summary.fast_p_sure[1.0]
+    whose = " with a kernel of their own"
+    if report.library == "allow":
+        whose = ", library kernels allowed"
     if not counted or sure is None:
         return f"[bold]{report.name}[/bold]: no problem to report on yet"
     return (
         f"[bold]{report.name}[/bold] ({report.state}): [bold]{round(sure * counted)} of {counted}"
-        f"[/bold] problems surely faster with a kernel of their own, geometric mean "
+        f"[/bold] problems surely faster{whose}, geometric mean "
         f"[bold]{number(summary.geomean_with_fallback)}x[/bold] over all with fallback, "
         + of_those
         + _over_correct(summary.geomean_correct)
@@ -111,6 +115,7 @@ def _circumstances(report: Report) -> list[str]:
         f"{counts.attempts} attempts, {counts.evaluations} evaluations, "
         f"{counts.verifications} verifications",
         *_device_facts(report),
+        *_library_policy(report),
         *_omissions(report),
     ]
 
@@ -143,6 +148,20 @@ def _device_facts(report: Report) -> Iterator[str]:
     if kind == "cpu":
         sizes = " on reduced sizes" if report.scale in _REDUCED else ""
         yield f"CPU numbers{sizes} are not KernelBench numbers."
+
+
+def _library_policy(report: Report) -> Iterator[str]:
+    """What library work was worth, where that is another thing than elsewhere."""
+    if report.library == "allow":
+        yield (
+            "Library work is allowed (evaluation.library=allow): it counts in all figures, in "
+            "fast_p sure too, as kernels of one's own do; column own tells them apart."
+        )
+    if report.library == "reject":
+        yield (
+            "Library work is rejected (evaluation.library=reject), with less than "
+            f"{OWN_SHARE:.0%} of the time in own kernels: {report.counts.library_work}."
+        )
 
 
 def _omissions(report: Report) -> Iterator[str]:

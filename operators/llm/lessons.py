@@ -1,7 +1,8 @@
 """Lessons: what failed evaluations teach whoever writes the next program.
 
-Each reason code of the referee has one rule, a sentence that says what to do instead. A reason that
-is not in the table gets a general one, so that a new code is a lesson from its first day on.
+Each reason code of the referee, and that of a run's policy, has one rule, a sentence that says what
+to do instead. A reason that is not in the table gets a general one, so that a new code is a lesson
+from its first day on.
 """
 
 from __future__ import annotations
@@ -125,6 +126,11 @@ RULES: Mapping[str, str] = MappingProxyType(
         ),
         "slope": "You cannot skip the work of some calls: every call takes its full time.",
         "unexplained": "The program failed without a reason that could be read.",
+        # the run's policy
+        "library_work": (
+            "You cannot leave the work to torch's or another library's kernels: write kernels that "
+            "do nearly all of it themselves."
+        ),
     }
 )  # fmt: skip
 """What to do instead, by reason code."""

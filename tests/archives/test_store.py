@@ -8,6 +8,7 @@ import pytest
 from archives.attempt import AttemptState
 from archives.candidate import Candidate
 from archives.evaluation import (
+    LIBRARY_WORK,
     ConfigurationResult,
     Evaluation,
     Rung,
@@ -312,3 +313,13 @@ def test_a_noisy_host_and_what_it_left_without_a_verdict_are_remembered(store: S
     tell(store, at(1), program(2), ok(2.0))
     store.record_verification(P.key, program(2).id, unstable)
     assert store.counts() == RunCounts(attempts=2, evaluations=2, verifications=1, unstable=2)
+
+
+def test_what_the_runs_policy_rejects_is_counted(store: Store) -> None:
+    rejected = Evaluation(status=Status.SCREENED, reason=LIBRARY_WORK, rung=Rung.TIME)
+    screened = Evaluation(status=Status.SCREENED, reason="no_model_new")
+    tell(store, at(0), program(1), rejected)
+    tell(store, at(1), program(2), screened)
+    tell(store, at(2), program(3), ok(2.0))
+    store.record_verification(P.key, program(3).id, rejected)
+    assert store.counts() == RunCounts(attempts=3, evaluations=3, verifications=1, library_work=2)

@@ -1,4 +1,5 @@
 import math
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -39,6 +40,16 @@ def test_sure_needs_the_interval_above_the_noise_and_kernels_of_its_own(
     score: Score, sure: bool
 ) -> None:
     assert summarise([score], noise_floor=0.02).fast_p_sure[1.0] == float(sure)
+
+
+@pytest.mark.parametrize("own", [None, 0.0, 0.5, 1.0])
+def test_where_library_work_counts_the_share_decides_nothing(own: float | None) -> None:
+    score = Score(speedup=1.5, low=1.3, own_kernel_share=own)
+    summary = summarise([score], noise_floor=0.02, counts_library=True)
+    assert summary.fast_p_sure[1.05] == 1.0
+    assert summary.geomean_with_fallback == pytest.approx(1.5)
+    for weak in (replace(score, low=1.01), replace(score, low=None)):
+        assert summarise([weak], 0.02, counts_library=True).fast_p_sure[1.0] == 0.0
 
 
 def test_below_one_a_kernel_is_sure_only_where_it_is_surely_faster_than_the_reference() -> None:
