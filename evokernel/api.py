@@ -47,7 +47,7 @@ def run(
         evaluator: Whoever measures; None: the pool of this machine.
         flags: As on the command line: level, problems, generations, max_minutes,
             max_evaluations, llm (names of models), max_cost, seeds, from_run, source,
-            problem_file, scale, device, rng_seed.
+            problem_file, scale, precision, device, rng_seed.
 
     Raises:
         ConfigError: A value is wrong; the sentence says which.
@@ -132,6 +132,7 @@ def evaluate(
     reference_source: str,
     candidate_source: str,
     *,
+    precision: str = "fp32",
     device: str = "auto",
     evaluator: Evaluator | None = None,
 ) -> Evaluation:
@@ -140,6 +141,7 @@ def evaluate(
     Args:
         reference_source: Text of a module with `Model`, `get_inputs` and `get_init_inputs`.
         candidate_source: Text of a module with `ModelNew`.
+        precision: Floating-point type of inputs, parameters and buffers: "fp32", "fp16" or "bf16".
         device: Where to measure: "auto" (a GPU where there is one), "cpu" or "cuda".
         evaluator: Whoever measures; None: a referee in this process.
 
@@ -155,6 +157,7 @@ def evaluate(
         family="custom",
         scale=Scale.CUSTOM,
         source=reference_source,
+        precision=precision,
     )
     kind = device_kind(device) if evaluator is None else "cpu"
     return asyncio.run(judge_once(problem, candidate_source, evaluator, device=kind))
@@ -173,6 +176,7 @@ _FLAGS = {
     "source": "problems.source",
     "problem_file": "problems.file",
     "scale": "problems.scale",
+    "precision": "problems.precision",
     "device": "problems.device",
     "rng_seed": "rng_seed",
 }

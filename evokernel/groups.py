@@ -54,6 +54,8 @@ class ProblemsConfig(_Group):
     """Folder of another run, whose elites are kernels to start from too."""
     scale: Literal["official", "small", "tiny"] | None = None
     """Sizes of bundled problems; None: official on a GPU, small on a CPU."""
+    precision: Literal["fp32", "fp16", "bf16"] = "fp32"
+    """Floating-point type of inputs, parameters and buffers."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Where to measure."""
 

@@ -17,9 +17,10 @@ from evaluator.evaluator import Evaluator
 from evokernel.allowance import Allowance
 from evokernel.baseline_file import load_baseline
 from evokernel.baselines import Baseline
-from evokernel.config import LlmConfig, ProblemsConfig, RunConfig, adjust
+from evokernel.chosen_problems import chosen_problems
+from evokernel.config import LlmConfig, RunConfig, adjust
 from evokernel.consulting import Consulting, Models, Record
-from evokernel.devices import DEVICE_WORDS, default_scale, device_kind
+from evokernel.devices import DEVICE_WORDS, device_kind
 from evokernel.engine import Ending, Engine
 from evokernel.founders import Kernels, gather_founders
 from evokernel.heirlooms import Heirloom, gather_heirlooms, write_heirlooms
@@ -30,10 +31,8 @@ from evokernel.tasks import cancel_all
 from operators.operator import Operator
 from operators.registry import load_operator
 from operators.settings import check_settings
-from problems.catalogue import load_level, parse_ids
 from problems.errors import ConfigError
-from problems.loaders import load_file, load_folder
-from problems.problem import Problem, Scale
+from problems.problem import Problem
 
 __all__ = [
     "Plan",
@@ -131,7 +130,7 @@ def make_plan(config: RunConfig, *, asks: bool = True) -> Plan:
     device = device_kind(config.problems.device)
     axes_named(config.archive.axes)
     operators = load_operators(config)
-    problems, complaints = _load_problems(config.problems, device)
+    problems, complaints = chosen_problems(config.problems, device)
     heirlooms = gather_heirlooms(config.problems.from_run, problems)
     inherits = bool(heirlooms) and transfers(config, operators)
     seeds, more = gather_founders(config.problems, problems, inherits=inherits)
@@ -370,31 +369,3 @@ def _pool(config: RunConfig, device: str, run: RunRecord) -> Evaluator:
         calibrate=run.device is None,
         rates=run.rates,
     )
-
-
-def _load_problems(
-    config: ProblemsConfig, device: str
-) -> tuple[tuple[Problem, ...], tuple[str, ...]]:
-    """The problems, and one sentence for each file that is none."""
-    if config.file is not None:
-        if config.level is not None or config.source is not None or config.ids:
-            raise ConfigError(
-                "--problem-file is a run of its own: leave --level, --problems and --source out"
-            )
-        if config.scale is not None:
-            raise ConfigError(
-                "--scale is for bundled problems: a problem file states its own sizes"
-            )
-        return (load_file(Path(config.file)),), ()
-    if config.level is None:
-        raise ConfigError("nothing to run: name a level with --level 1, or --problem-file FILE")
-    ids = parse_ids(config.ids) if config.ids else None
-    if config.source is None:
-        scale = Scale(config.scale) if config.scale else default_scale(device)
-        return load_level(config.level, scale, ids), ()
-    if config.scale is not None:
-        raise ConfigError("--scale is for bundled problems: the files of --source state their own")
-    problems, errors = load_folder(Path(config.source), config.level, ids)
-    if not problems:
-        raise errors[0]
-    return tuple(problems), tuple(str(error) for error in errors)

@@ -7,8 +7,12 @@ from enum import StrEnum
 from functools import lru_cache
 
 from problems.canonical import canonical_form, digest
+from problems.errors import ProblemError
 
-__all__ = ["Domain", "DomainKind", "Problem", "Scale"]
+__all__ = ["PRECISIONS", "Domain", "DomainKind", "Problem", "Scale"]
+
+PRECISIONS = ("fp32", "fp16", "bf16")
+"""Floating-point types of a problem: float32, float16 and bfloat16."""
 
 
 class Scale(StrEnum):
@@ -74,6 +78,9 @@ class Problem:
         degenerate: Why the problem says little about a kernel, or None.
         loose: Why KernelBench's fixed tolerance proves nothing of it, while the referee's bound,
             which follows the outputs, does; None: it proves something.
+
+    Raises:
+        ProblemError: The precision is none of these.
     """
 
     level: int
@@ -87,6 +94,13 @@ class Problem:
     notes: tuple[str, ...] = ()
     degenerate: str | None = None
     loose: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.precision not in PRECISIONS:
+            raise ProblemError(
+                f"problem {self.label} has precision {self.precision!r}: expected one of "
+                f"{', '.join(PRECISIONS)}"
+            )
 
     @property
     def key(self) -> str:

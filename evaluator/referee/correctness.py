@@ -52,6 +52,10 @@ ERROR_FACTOR = 16.0
 """Honest in-order float32 sums reach 16 times the error of torch's float32 reference."""
 FLOOR_ROUNDINGS = 8.0
 """Roundings that an output may be off where the reference happens to be exact."""
+HALF_FACTOR = HALF_ROUNDINGS = 4.0
+"""The same of 16-bit outputs: their sums are in float32, whose order does not show there, and the
+next narrower type, eight bits with four of precision, begins at 16 times bfloat16's error."""
+_HALVES = frozenset({"float16", "bfloat16"})
 UNIT_ROUNDOFF = {"float64": 2.0**-53, "float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
 LARGEST = {
     "float64": 1.8e308,
@@ -187,15 +191,17 @@ def bound_of(owns: Sequence[Deviation], dtype: str) -> Bound:
         owns: The own-precision reference against float64, for each seed of the distribution.
         dtype: The output's dtype.
 
-    Source: docs/decisions/0006: max(16 x own error, 8 x unit roundoff x scale); the scale of the
-        largest error's floor is the largest magnitude.
+    Source: docs/decisions/0006: max(16 x own error, 8 x unit roundoff x scale), of 16-bit outputs
+        four times either; the scale of the largest error's floor is the largest magnitude.
     """
     if not is_float(dtype):
         return Bound(rms=0.0, peak=0.0)
-    floor = FLOOR_ROUNDINGS * UNIT_ROUNDOFF[dtype]
+    is_half = dtype in _HALVES
+    factor = HALF_FACTOR if is_half else ERROR_FACTOR
+    floor = (HALF_ROUNDINGS if is_half else FLOOR_ROUNDINGS) * UNIT_ROUNDOFF[dtype]
     return Bound(
-        rms=max([floor, *(ERROR_FACTOR * own.rms for own in owns)]),
-        peak=max([floor, *(max(ERROR_FACTOR * own.peak, floor * own.highest) for own in owns)]),
+        rms=max([floor, *(factor * own.rms for own in owns)]),
+        peak=max([floor, *(max(factor * own.peak, floor * own.highest) for own in owns)]),
     )
 
 

@@ -13,7 +13,7 @@ from archives.evaluation import Status
 from evaluator.wire import ValueSpec, decode_value
 from evaluator.worker.failures import Failure, describe
 from evaluator.worker.program import load_program
-from evaluator.worker.state import BufferKeeper, load_state
+from evaluator.worker.state import BufferKeeper, load_state, take_precision
 from evaluator.worker.tensors import Memory
 
 __all__ = ["OpenProgram", "Programs", "construct", "explain", "file_of"]
@@ -88,14 +88,20 @@ class Programs:
 
 
 def construct(request: dict[str, Any]) -> Any:  # noqa: ANN401 - whatever the candidate constructs
-    """Load a candidate's module and construct its model, under the reference's seed."""
+    """Load a candidate's module and construct its model, under the reference's seed.
+
+    Parameters and buffers that it shares with the reference take the precision of those.
+    """
     index = request["index"]
     torch.manual_seed(request["seed"])
     name = f"evokernel_candidate_{index}"
     program = load_program(request["source"], name, file_of(index), ("ModelNew",))
     init = decode_value(request["init"])
     torch.manual_seed(request["seed"])
-    return program["ModelNew"](*init)
+    model = program["ModelNew"](*init)
+    if isinstance(model, nn.Module):
+        take_precision(model, _specs(request["state"]))
+    return model
 
 
 def explain(error: Exception, request: dict[str, Any]) -> Failure:

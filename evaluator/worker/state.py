@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from evaluator.wire import ValueSpec, layout
-from evaluator.worker.tensors import Memory, read, spec_of, write
+from evaluator.worker.tensors import Memory, read, spec_of, torch_dtype, write
 
 __all__ = [
     "BufferKeeper",
@@ -18,6 +18,7 @@ __all__ = [
     "redraw",
     "state_specs",
     "state_tensors",
+    "take_precision",
     "widen_plain_tensors",
 ]
 
@@ -70,6 +71,25 @@ def load_state(model: nn.Module, memory: Memory, specs: Sequence[ValueSpec]) -> 
         assert isinstance(value, torch.Tensor)
         tensor.copy_(value)
     return True
+
+
+def take_precision(model: nn.Module, specs: Sequence[ValueSpec]) -> None:
+    """Let a candidate's float32 state have the precision of the reference's, where names agree.
+
+    Modules are constructed in float32, and the reference is converted as KernelBench converts both.
+    What has another name, or another type already, is the candidate's own affair.
+
+    Args:
+        model: As constructed.
+        specs: The published state.
+    """
+    dtypes = {spec.name: torch_dtype(spec.dtype) for spec in specs}
+    for name, value in model.state_dict(keep_vars=True).items():
+        dtype = dtypes.get(name)
+        if not isinstance(value, torch.Tensor) or value.dtype != torch.float32 or dtype is None:
+            continue
+        if dtype.is_floating_point and dtype != torch.float32:
+            value.data = value.data.to(dtype)
 
 
 def redraw(

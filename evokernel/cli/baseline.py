@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,7 +11,7 @@ import typer
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from evokernel.cli.problems import BundledScale
+from evokernel.cli.problems import BundledScale, Precision
 from evokernel.cli.reading import JsonOption, console, number, print_json
 from problems.errors import ConfigError
 
@@ -30,6 +31,9 @@ def baseline(
         BundledScale | None,
         typer.Option(help="Sizes of the problems. Default: official on a GPU, small on a CPU."),
     ] = None,
+    precision: Annotated[
+        Precision, typer.Option(help="Type of inputs and weights.")
+    ] = Precision.FP32,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     settings: Annotated[
         str | None,
@@ -89,7 +93,9 @@ def baseline(
     if out is not None and not out.absolute().parent.is_dir():
         raise ConfigError(f"--out {out}: there is no folder {out.absolute().parent}: make it first")
     sizes = Scale(scale.value) if scale else default_scale(kind)
-    chosen = load_level(level, sizes, None if problems is None else parse_ids(problems))
+    ids = None if problems is None else parse_ids(problems)
+    loaded = load_level(level, sizes, ids)
+    chosen = [replace(problem, precision=precision.value) for problem in loaded]
     wanted = _settings(kind, settings)
     path = out or own_path(kind, level, sizes)
     # What a user's own file knows of other problems stays in any case.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -9,7 +10,7 @@ import typer
 from rich.markup import escape
 
 from evokernel.cli.compat import NOTE, CompatOption, verdict_json
-from evokernel.cli.problems import BundledScale
+from evokernel.cli.problems import BundledScale, Precision
 from evokernel.cli.reading import (
     IdOption,
     JsonOption,
@@ -47,6 +48,9 @@ def evaluate(
             help="Sizes of the bundled problem. Default: official on a GPU, small on a CPU."
         ),
     ] = None,
+    precision: Annotated[
+        Precision, typer.Option(help="Type of inputs and weights.")
+    ] = Precision.FP32,
     device: Annotated[
         str, typer.Option(help="Where to measure: auto (a GPU where there is one), cpu or cuda.")
     ] = "auto",
@@ -72,6 +76,7 @@ def evaluate(
 
     kind = device_kind(device)
     problem, source = _read(files, level, id, scale, kind)
+    problem = replace(problem, precision=precision.value)
     about = {
         "level": problem.level,
         "id": problem.id,

@@ -17,6 +17,14 @@ __all__ = ["BundledScale", "problems"]
 problems = typer.Typer(no_args_is_help=True, help="List the bundled problems, or show one.")
 
 
+class Precision(StrEnum):
+    """Floating-point types of a problem."""
+
+    FP32 = "fp32"
+    FP16 = "fp16"
+    BF16 = "bf16"
+
+
 class BundledScale(StrEnum):
     """Scales of bundled problems."""
 

@@ -71,6 +71,10 @@ def run(
             help="Sizes: official, small or tiny. Default: official on a GPU, small on a CPU."
         ),
     ] = None,
+    precision: Annotated[
+        str | None,
+        typer.Option(help="Type of inputs and weights: fp32, fp16 or bf16. Default: fp32."),
+    ] = None,
     device: Annotated[str | None, typer.Option(help="Where to measure: auto, cpu or cuda.")] = None,
     rng_seed: Annotated[
         int | None, typer.Option(help="Root of the search's random streams. Default: 0.")
@@ -110,6 +114,7 @@ def run(
             "problems.seeds": _absolute(seeds),
             "problems.from_run": _absolute(from_run),
             "problems.scale": scale,
+            "problems.precision": precision,
             "problems.device": device,
             "search.generations": generations,
             "budget.max_minutes": max_minutes,

@@ -88,6 +88,12 @@ def test_a_good_kernel_exits_with_0_and_the_promised_keys() -> None:
     assert request.candidate.source == KERNEL.read_text()
 
 
+def test_a_problem_can_be_asked_for_in_half_precision() -> None:
+    code, _, _ = call("--level", 1, "--id", 88, KERNEL, "--precision", "bf16")
+    assert code == 0
+    assert Told.requests[0].problem.precision == "bf16"
+
+
 def test_a_reference_file_and_a_candidate_file(tmp_path: Path) -> None:
     candidate = tmp_path / "broken.py"
     candidate.write_text("this is not python(")

@@ -272,6 +272,21 @@ def test_the_scale_follows_the_kind_of_device() -> None:
     assert make_plan(resolve(flags={"problems.level": 1})).device_words == "the CPU"
 
 
+def test_the_precision_is_one_of_the_run_and_makes_other_problems_of_the_same(
+    tmp_path: Path,
+) -> None:
+    level = {"problems.level": 1, "problems.ids": "19", "problems.scale": "tiny"}
+    (full,) = make_plan(resolve(flags=level)).problems
+    (half,) = make_plan(resolve(flags={**level, "problems.precision": "bf16"})).problems
+    assert (full.precision, half.precision) == ("fp32", "bf16")
+    assert full.key != half.key
+    (tmp_path / "mine.py").write_text(half.source)
+    own = {"problems.file": str(tmp_path / "mine.py"), "problems.precision": "fp16"}
+    assert [one.precision for one in make_plan(resolve(flags=own)).problems] == ["fp16"]
+    with pytest.raises(ConfigError, match="precision"):
+        resolve(flags={**level, "problems.precision": "fp8"})
+
+
 @pytest.mark.parametrize("name", preset_names())
 def test_every_preset_names_operators_and_settings_that_there_are(name: str) -> None:
     config = resolve(preset=name)
