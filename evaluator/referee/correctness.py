@@ -48,14 +48,10 @@ NO_TURN: Turn = nullcontext()
 Floats = NDArray[np.floating[Any]]
 
 CHUNK = 65536
-ERROR_FACTOR = 16.0
-"""Honest in-order float32 sums reach 16 times the error of torch's float32 reference."""
-FLOOR_ROUNDINGS = 8.0
-"""Roundings that an output may be off where the reference happens to be exact."""
-HALF_FACTOR = HALF_ROUNDINGS = 4.0
-"""The same of 16-bit outputs: their sums are in float32, whose order does not show there, and the
-next narrower type, eight bits with four of precision, begins at 16 times bfloat16's error."""
-_HALVES = frozenset({"float16", "bfloat16"})
+_PERMITTED = {"float16": (4.0, 4.0), "bfloat16": (4.0, 4.0)}
+_PERMITTED_ELSE = (16.0, 8.0)
+"""Times the reference's own error, and roundings where that happens to be exact. Honest in-order
+float32 sums reach 16 times torch's error; half precisions are summed in float32."""
 UNIT_ROUNDOFF = {"float64": 2.0**-53, "float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
 LARGEST = {
     "float64": 1.8e308,
@@ -196,9 +192,8 @@ def bound_of(owns: Sequence[Deviation], dtype: str) -> Bound:
     """
     if not is_float(dtype):
         return Bound(rms=0.0, peak=0.0)
-    is_half = dtype in _HALVES
-    factor = HALF_FACTOR if is_half else ERROR_FACTOR
-    floor = (HALF_ROUNDINGS if is_half else FLOOR_ROUNDINGS) * UNIT_ROUNDOFF[dtype]
+    factor, roundings = _PERMITTED.get(dtype, _PERMITTED_ELSE)
+    floor = roundings * UNIT_ROUNDOFF[dtype]
     return Bound(
         rms=max([floor, *(factor * own.rms for own in owns)]),
         peak=max([floor, *(max(factor * own.peak, floor * own.highest) for own in owns)]),
