@@ -103,6 +103,11 @@ class Report:
     library: LibraryPolicy = "mark"
 
     @property
+    def precision(self) -> str:
+        """Floating-point type of the problems: "fp32", "fp16" or "bf16"."""
+        return self.problems[0].problem.precision if self.problems else "fp32"
+
+    @property
     def num_matched(self) -> int:
         """Problems that `matched` is about."""
         return len(_matchable(self.problems)) if self.matched is not None else 0

@@ -20,6 +20,7 @@ def report_to_json(report: Report) -> dict[str, Any]:
         "run": report.name,
         "state": report.state,
         "scale": report.scale,
+        "precision": report.precision,
         "device": None if report.device is None else str(report.device),
         "threads": None if report.device is None else report.device.threads,
         "noise_floor": report.noise_floor,

@@ -77,11 +77,13 @@ def evaluate(
     kind = device_kind(device)
     problem, source = _read(files, level, id, scale, kind)
     problem = replace(problem, precision=precision.value)
+    in_precision = "" if problem.precision == "fp32" else f" in {problem.precision}"
     about = {
         "level": problem.level,
         "id": problem.id,
         "name": problem.name,
         "scale": problem.scale.value,
+        "precision": problem.precision,
     }
     if compat is not None and baseline is not None:
         raise ConfigError("--baseline has no meaning with --compat: leave one of them out")
@@ -103,7 +105,7 @@ def evaluate(
         print_json({**evaluation_json(evaluation), **about})
     else:
         out = console()
-        out.print(f"[bold]{escape(problem.label)}[/bold], {problem.scale} scale")
+        out.print(f"[bold]{escape(problem.label)}[/bold], {problem.scale} scale{in_precision}")
         for line in describe_evaluation(evaluation):
             out.print(line, markup=False, highlight=False, soft_wrap=True)
     code = _exit_code(evaluation)
@@ -122,7 +124,7 @@ def _print_compat(
         print_json({**verdict_json(verdict), **about})
     else:
         out = console()
-        out.print(f"[bold]{escape(problem.label)}[/bold], {problem.scale} scale")
+        out.print(f"[bold]{escape(problem.label)}[/bold], {problem.scale} scale{in_precision}")
         if verdict.speedup is None:
             out.print(f"wrong: {verdict.log}", markup=False, highlight=False, soft_wrap=True)
         else:

@@ -109,8 +109,9 @@ def _circumstances(report: Report) -> list[str]:
     """Where and how it was measured, and what was left out."""
     device = "not measured yet" if report.device is None else str(report.device)
     counts = report.counts
+    precision = "" if report.precision == "fp32" else f" in {report.precision}"
     return [
-        f"scale {report.scale} · device {device} · referee {report.referee_version or 'unknown'} · "
+        f"scale {report.scale}{precision} · device {device} · referee {report.referee_version or 'unknown'} · "
         f"noise floor {report.noise_floor:.1%}",
         f"{counts.attempts} attempts, {counts.evaluations} evaluations, "
         f"{counts.verifications} verifications",

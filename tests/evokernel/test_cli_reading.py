@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ REPORT_KEYS = {
     "geomean_with_fallback",
     "num_problems",
     "scale",
+    "precision",
     "device",
     "referee_version",
     "problems",
@@ -146,6 +148,13 @@ def test_report_says_that_nothing_is_correct() -> None:
 )
 def test_report_says_what_a_cpu_number_is_not(scale: str, sentence: str) -> None:
     assert sentence in report_text(scale=scale)
+
+
+def test_report_says_which_precision_a_number_is_of() -> None:
+    half = replace(PROBLEMS[3], precision="bf16")
+    text = report_text(problems=(ProblemReport(problem=half, status="none"),))
+    assert "scale small in bf16 ·" in text
+    assert "scale small ·" in report_text()
 
 
 def test_report_says_how_noisy_the_host_was() -> None:
