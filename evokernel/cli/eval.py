@@ -77,7 +77,6 @@ def evaluate(
     kind = device_kind(device)
     problem, source = _read(files, level, id, scale, kind)
     problem = replace(problem, precision=precision.value)
-    in_precision = "" if problem.precision == "fp32" else f" in {problem.precision}"
     about = {
         "level": problem.level,
         "id": problem.id,
@@ -105,7 +104,7 @@ def evaluate(
         print_json({**evaluation_json(evaluation), **about})
     else:
         out = console()
-        out.print(f"[bold]{escape(problem.label)}[/bold], {problem.scale} scale{in_precision}")
+        out.print(f"[bold]{escape(problem.label)}[/bold], {_sizes(problem)}")
         for line in describe_evaluation(evaluation):
             out.print(line, markup=False, highlight=False, soft_wrap=True)
     code = _exit_code(evaluation)
@@ -124,7 +123,7 @@ def _print_compat(
         print_json({**verdict_json(verdict), **about})
     else:
         out = console()
-        out.print(f"[bold]{escape(problem.label)}[/bold], {problem.scale} scale{in_precision}")
+        out.print(f"[bold]{escape(problem.label)}[/bold], {_sizes(problem)}")
         if verdict.speedup is None:
             out.print(f"wrong: {verdict.log}", markup=False, highlight=False, soft_wrap=True)
         else:
@@ -136,6 +135,11 @@ def _print_compat(
         out.print(NOTE, markup=False, highlight=False)
     if not verdict.correct:
         raise typer.Exit(_CANDIDATE_FAILED)
+
+
+def _sizes(problem: Problem) -> str:
+    precision = "" if problem.precision == "fp32" else f" in {problem.precision}"
+    return f"{problem.scale} scale{precision}"
 
 
 def _read(

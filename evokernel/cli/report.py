@@ -109,9 +109,9 @@ def _circumstances(report: Report) -> list[str]:
     """Where and how it was measured, and what was left out."""
     device = "not measured yet" if report.device is None else str(report.device)
     counts = report.counts
-    precision = "" if report.precision == "fp32" else f" in {report.precision}"
+    sizes = report.scale if report.precision == "fp32" else f"{report.scale} in {report.precision}"
     return [
-        f"scale {report.scale}{precision} · device {device} · referee {report.referee_version or 'unknown'} · "
+        f"scale {sizes} · device {device} · referee {report.referee_version or 'unknown'} · "
         f"noise floor {report.noise_floor:.1%}",
         f"{counts.attempts} attempts, {counts.evaluations} evaluations, "
         f"{counts.verifications} verifications",
