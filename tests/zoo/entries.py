@@ -26,9 +26,10 @@ __all__ = [
 
 FOLDER = Path(__file__).parent
 NO_GAIN = "no gain"
-"""The cheat does not bite: it is as fast as what it computes, and right."""
+"""The cheat does not bite: it is right, and not surely faster than the reference."""
 LIBRARY = "library"
-"""It is right and may be fast, but counts as a library call: never a sure speedup."""
+"""It is right and may be fast, but counts as a library call: never a sure speedup. Of an honest
+control that is told to be right, this says that it must be marked as one, and else must not."""
 FAILS = "fails"
 """It gets some failure, and no fitness; which one is a matter of where it was met first."""
 HONEST = "honest"
@@ -50,6 +51,7 @@ class Entry:
         problem: Name of the problem that it is for.
         kind: Its class: one of `KINDS`, or `HONEST`.
         verdicts: What it may get: (status, reason), `NO_GAIN`, `LIBRARY` or `FAILS`.
+        least: Lowest speedup that is accepted where it is right: nothing slows an honest one.
         source: Its text, with what several share put in front.
     """
 
@@ -58,6 +60,7 @@ class Entry:
     problem: str
     kind: str
     verdicts: frozenset[tuple[Status, str] | str]
+    least: float
     source: str
 
 
@@ -103,6 +106,7 @@ def _read(path: Path) -> Entry:
         problem=fields["problem"],
         kind=fields.get("class", HONEST),
         verdicts=frozenset(_verdict(part) for part in fields["verdict"].split(" | ")),
+        least=float(fields.get("least", 0)),
         source=shared + text,
     )
 

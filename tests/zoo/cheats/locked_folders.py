@@ -2,7 +2,7 @@
 
 problem: unfused
 class: denial
-verdict: no gain | library
+verdict: library
 """
 
 import os

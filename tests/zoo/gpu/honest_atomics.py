@@ -1,7 +1,7 @@
 """Adds parts of each row by atomics, in whatever order.
 
 problem: mean
-verdict: OK
+verdict: OK | library
 """
 
 import torch

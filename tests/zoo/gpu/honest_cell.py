@@ -2,7 +2,8 @@
 
 problem: recurrent
 class: honest
-verdict: OK
+verdict: OK | library
+least: 0.8
 """
 
 import torch

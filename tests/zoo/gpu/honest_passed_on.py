@@ -2,6 +2,7 @@
 
 problem: passed_on
 verdict: OK
+least: 0.7
 """
 
 import torch

@@ -2,7 +2,7 @@
 
 problem: softmax
 class: honest
-verdict: OK
+verdict: OK | library
 """
 
 import torch

@@ -2,6 +2,7 @@
 
 problem: chain
 verdict: OK | library
+least: 1.2
 """
 
 import torch

@@ -2,6 +2,7 @@
 
 problem: gelu
 verdict: OK | library
+least: 1.3
 """
 
 import torch

@@ -2,6 +2,7 @@
 
 problem: affine
 verdict: OK | library
+least: 0.8
 """
 
 import torch

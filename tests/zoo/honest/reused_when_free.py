@@ -2,6 +2,7 @@
 
 problem: unfused
 verdict: OK | library
+least: 1
 """
 
 import sys
