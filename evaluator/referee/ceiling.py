@@ -97,7 +97,8 @@ def ceiling_ms(work: Work, device: Device, rates: Rates, precision: str = "fp32"
     """
     written = max(work.write_bytes - device.l2_mb * 1e6, 0.0)
     memory_ms = (work.read_bytes + written) / (_mixed_gbps(work.read_bytes, written, rates) * 1e6)
-    measured = (rates.fp32, rates.tf32, rates.fp16)
+    tf32 = None if device.tf32 is None else rates.tf32
+    measured = (rates.fp32, tf32, rates.fp16)
     compute_ms = products_ms(work.flops, work.convolution_flops, measured, precision)
     return max(memory_ms, compute_ms, rates.launch_ms)
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import torch
 from torch import nn
+from torch.nn.parameter import is_lazy
 
 from evaluator.wire import ValueSpec, layout
 from evaluator.worker.tensors import Memory, read, spec_of, torch_dtype, write
@@ -87,6 +88,8 @@ def take_precision(model: nn.Module, specs: Sequence[ValueSpec]) -> None:
     for name, value in model.state_dict(keep_vars=True).items():
         dtype = dtypes.get(name)
         if not isinstance(value, torch.Tensor) or value.dtype != torch.float32 or dtype is None:
+            continue
+        if is_lazy(value):
             continue
         if dtype.is_floating_point and dtype != torch.float32:
             value.data = value.data.to(dtype)

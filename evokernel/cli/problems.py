@@ -12,7 +12,7 @@ from rich.table import Table
 
 from evokernel.cli.reading import JsonOption, console, print_json
 
-__all__ = ["BundledScale", "problems"]
+__all__ = ["BundledScale", "Precision", "problems"]
 
 problems = typer.Typer(no_args_is_help=True, help="List the bundled problems, or show one.")
 

@@ -109,6 +109,7 @@ def _json(problem: Problem, light: Light, baseline: Baseline | None) -> dict[str
         "name": problem.name,
         "bytes": light.work.bytes,
         "flops": light.work.flops,
+        "convolution_flops": light.work.convolution_flops,
         "bound": light.bound,
         "sol_ms": light.sol_ms,
         "hard_ms": light.hard_ms,

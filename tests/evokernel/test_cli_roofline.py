@@ -12,7 +12,10 @@ from typer.testing import CliRunner, Result
 
 from evokernel.cli.main import build_app
 
-KEYS = ["level", "id", "name", "bytes", "flops", "bound", "sol_ms", "hard_ms"]
+KEYS = [
+    *("level", "id", "name", "bytes", "flops", "convolution_flops"),
+    *("bound", "sol_ms", "hard_ms"),
+]
 SOURCE = """\
 import torch
 from torch import nn

@@ -154,10 +154,11 @@ class CudaArena:
     @contextmanager
     def _alone_in_memory(self) -> Iterator[None]:
         """Let nobody fail for memory that another candidate of the problem may have kept."""
+        is_shared = self._turn is not None and self._turn.is_shared
         try:
             yield
         except CandidateFailed as failure:
-            is_shared = self._turn is not None and self._turn.is_shared
+            is_shared = is_shared or (self._turn is not None and self._turn.is_shared)
             if failure.status is Status.OUT_OF_MEMORY and is_shared:
                 log = "another candidate of this problem may have had the memory that was missing"
                 raise host_noisy(log) from failure
@@ -247,9 +248,11 @@ class CudaArena:
                 process.census("watch", calls, index=index, numbers=numbers)
             return process.census("census")
         with self._turn.beside():
-            with self.gate.shared():
-                process.census("watch", calls, index=index, numbers=numbers)
-            self._forget(process)
+            try:
+                with self.gate.shared():
+                    process.census("watch", calls, index=index, numbers=numbers)
+            finally:
+                self._forget(process)
         return process.census("census")
 
     def _judge(

@@ -165,8 +165,7 @@ class CudaDraws:
                 return self._draw(planned, 0)
             finally:
                 # Others may be between two sets, or wait to be timed, with the hidden ones.
-                with _ended_where_it_fails(self._reference):
-                    self._weights.publish_weights(hidden=True)
+                self._weights.publish_weights(hidden=True)
 
 
 def _voted(

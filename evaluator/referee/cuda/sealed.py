@@ -27,6 +27,7 @@ from evaluator.referee.cuda.starting import timed_room
 from evaluator.referee.cuda.timed_outputs import TimedOutputs
 from evaluator.referee.failure import CandidateFailed, host_noisy
 from evaluator.referee.timing import MAX_LEG_MS
+from problems.errors import EvaluatorError
 
 __all__ = ["SealedClock", "measure_bases", "open_trial"]
 
@@ -285,10 +286,10 @@ class SealedClock:
         limit_s = session.limit_s(calls)
         call = session.compared_call()
         ticket = session.reference.ticket()
-        queued = candidate.queue(index, self._room_name, numbers, ticket, PATIENCE_S)
-        looked_at = queued is not None and self._outputs.formed(queued[call])
-        started = time.perf_counter()
         try:
+            queued = candidate.queue(index, self._room_name, numbers, ticket, PATIENCE_S)
+            looked_at = queued is not None and self._outputs.formed(queued[call])
+            started = time.perf_counter()
             released = session.reference.release(
                 candidate.page,
                 ticket,
@@ -299,8 +300,8 @@ class SealedClock:
                 at=session.choose(_PLACES) / _PLACES,
                 outputs=queued[call].exported if queued is not None and looked_at else (),
             )
-        except CandidateFailed:
-            # It was not let go: nobody could ask it anything before its device is.
+        except (CandidateFailed, EvaluatorError):
+            # It may not have been let go: it cannot be asked anything then.
             candidate.end()
             raise
         if released.wall_ms is None:

@@ -37,6 +37,7 @@ from evaluator.referee.votes import (
 )
 from evaluator.values import SIGNAL_BYTES
 from evaluator.wire import ALIGNMENT_BYTES, layout
+from problems.errors import EvoKernelError
 from problems.graph import OperatorGraph
 from problems.problem import Problem
 
@@ -117,8 +118,14 @@ class CudaSession:
 
     def publish_weights(self, *, hidden: bool) -> None:
         """Set the weights as constructed, or the hidden ones; to be called with `weights_lock`."""
-        if self.opened.state:
+        if not self.opened.state:
+            return
+        try:
             self.reference.weights(self._hidden_seed if hidden else None)
+        except EvoKernelError:
+            # What it computes with may be neither now: nobody is to be judged by it any more.
+            self.reference.end()
+            raise
 
     def timed_bounds(self, call: int) -> tuple[Bound, ...]:
         """Return the errors permitted of a call on the sets mixed last, for each output."""

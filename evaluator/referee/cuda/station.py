@@ -257,7 +257,8 @@ class CudaStation:
 
         def rest() -> None:
             if not session.ended:
-                session.rest()
+                with self._bench.gate.shared():
+                    session.rest()
 
         return Turns(
             lambda: self._turns.reserved(session.turn_bytes), self._turns.has_impatient, draw, rest
