@@ -26,9 +26,14 @@ reported rests on a verification, which must not."""
 
 
 def told_of(referee: Referee, entry: Entry) -> Evaluation:
-    """Return what is told of an entry: a search's verdict, or a verification's of a sampler."""
+    """Return what is told of an entry: a search's verdict, or a verification's where luck matters.
+
+    That is of samplers, and of those that should gain nothing and seem to: the few blocks of a
+    search claim a little now and then of the reference itself, on a host with neighbours.
+    """
     verdict = evaluate(referee, entry)
-    if entry.name in SAMPLERS and verdict.status is Status.OK:
+    seems_to_gain = NO_GAIN in entry.verdicts and not outcome(verdict) & entry.verdicts
+    if verdict.status is Status.OK and (entry.name in SAMPLERS or seems_to_gain):
         return evaluate(referee, entry, purpose=Purpose.VERIFY)
     return verdict
 
