@@ -75,14 +75,10 @@ class Device:
         Args:
             precision: "fp32", "fp16" or "bf16".
         """
-        return matrix_rate(self.fp32, self.tf32, self.fp16, precision)
-
-    def compute_ms(self, flops: int, convolution_flops: int, precision: str) -> float:
-        """Return the least time of matrix operations; see `products_ms`."""
-        return products_ms(flops, convolution_flops, (self.fp32, self.tf32, self.fp16), precision)
+        return _matrix_rate(self.fp32, self.tf32, self.fp16, precision)
 
 
-def matrix_rate(fp32: float, tf32: float | None, fp16: float | None, precision: str) -> float:
+def _matrix_rate(fp32: float, tf32: float | None, fp16: float | None, precision: str) -> float:
     """Return the fastest rate at which a product may be computed; see `Device.matrix_tflops`.
 
     Args:
@@ -114,11 +110,9 @@ def products_ms(
         precision: "fp32", "fp16" or "bf16".
     """
     fp32, tf32, fp16 = rates
-    rate = matrix_rate(fp32, tf32, fp16, precision)
-    convolving = rate if tf32 is None else matrix_rate(fp32, tf32, fp16, "fp16")
-    return (flops - convolution_flops) / (rate * 1e9) + convolution_flops / (
-        max(rate, convolving) * 1e9
-    )
+    rate = _matrix_rate(fp32, tf32, fp16, precision)
+    convolving = rate if tf32 is None else max(rate, fp16 or 0.0)
+    return (flops - convolution_flops) / (rate * 1e9) + convolution_flops / (convolving * 1e9)
 
 
 @cache

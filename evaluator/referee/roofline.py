@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from evaluator.referee.hardware import HARD_SLACK, LAUNCH_FLOOR_MS, Device
+from evaluator.referee.hardware import HARD_SLACK, LAUNCH_FLOOR_MS, Device, products_ms
 from evaluator.referee.work import Work, work_of
 
 __all__ = ["HARD_SLACK", "LAUNCH_FLOOR_MS", "Light", "Work", "light", "work_of"]
@@ -50,7 +50,8 @@ def light(work: Work, device: Device, precision: str = "fp32") -> Light:
     """
     per_ms = device.bandwidth_gbps * 1e6
     memory_ms = work.bytes / per_ms
-    compute_ms = device.compute_ms(work.flops, work.convolution_flops, precision)
+    rates = (device.fp32, device.tf32, device.fp16)
+    compute_ms = products_ms(work.flops, work.convolution_flops, rates, precision)
     certain = work.bytes - work.avoidable_bytes
     in_cache = min(certain if device.warm else work.write_bytes, device.l2_mb * 1e6)
     hard_ms = device.slack * (certain - in_cache) / per_ms

@@ -1,4 +1,4 @@
-"""One zygote for all tests that need workers: starting it imports torch."""
+"""One zygote for all tests that need workers: starting it imports torch; a referee for a module."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from evaluator.referee.referee import Referee
+from tests.evaluator.referee_cases import new_referee
 from tests.evaluator.worker_harness import OpenProblem, ProblemHarness, ZygoteHarness
 
 
@@ -19,6 +21,15 @@ def zygote(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZygoteHarness]:
     del os.environ["RAY_SECRET"]
     yield harness
     harness.close()
+
+
+@pytest.fixture(scope="module")
+def referee() -> Iterator[Referee]:
+    """One of the CPU, for the tests of a module."""
+    one = new_referee()
+    one.start()
+    yield one
+    one.close()
 
 
 @pytest.fixture

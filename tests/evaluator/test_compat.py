@@ -2,25 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from evaluator.compat import KernelBenchVerdict
 from evaluator.referee.referee import Referee
 from problems.errors import ProblemError
-from tests.evaluator.referee_cases import SOFTMAX, new_referee, problem_of, source_of
+from tests.evaluator.referee_cases import SOFTMAX, problem_of, source_of
 from tests.zoo.entries import cheats
 
 CHEATS = {entry.name: entry.source for entry in cheats()}
-
-
-@pytest.fixture(scope="module")
-def referee() -> Iterator[Referee]:
-    one = new_referee()
-    one.start()
-    yield one
-    one.close()
 
 
 def test_an_honest_kernel_passes(referee: Referee) -> None:

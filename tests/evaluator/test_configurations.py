@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -15,7 +14,6 @@ from tests.evaluator.referee_cases import (
     LINEAR,
     SOFTMAX,
     judge,
-    new_referee,
     problem_of,
     source_of,
 )
@@ -100,14 +98,6 @@ class ModelNew(nn.Module):
             torch.relu(x)
         return torch.relu(x)
 """
-
-
-@pytest.fixture(scope="module")
-def referee() -> Iterator[Referee]:
-    one = new_referee()
-    one.start()
-    yield one
-    one.close()
 
 
 @pytest.mark.parametrize("name", ["torch_expression", "cpp_softmax"])

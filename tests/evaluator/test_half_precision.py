@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -13,7 +12,7 @@ from archives.evaluation import Status
 from evaluator.referee.correctness import Deviation, bound_of
 from evaluator.referee.referee import Referee
 from evaluator.worker.state import state_specs, take_precision
-from tests.evaluator.referee_cases import judge, new_referee, problem_of
+from tests.evaluator.referee_cases import judge, problem_of
 
 NORMED = problem_of(
     """
@@ -40,14 +39,6 @@ def get_init_inputs():
 """,
     name="Normed",
 )
-
-
-@pytest.fixture(scope="module")
-def referee() -> Iterator[Referee]:
-    one = new_referee()
-    one.start()
-    yield one
-    one.close()
 
 
 @pytest.mark.parametrize("precision", ["fp16", "bf16"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,7 @@ from archives.candidate import Candidate
 from archives.evaluation import Evaluation, Status
 from evaluator.evaluator import EvaluationRequest
 from evaluator.referee.referee import Referee
-from tests.evaluator.referee_cases import SOFTMAX, judge, new_referee, source_of
+from tests.evaluator.referee_cases import SOFTMAX, judge, source_of
 
 FRAME = """
 import ctypes
@@ -69,14 +68,6 @@ HOSTILE: dict[str, tuple[str, set[tuple[Status, str]]]] = {
         {(Status.RUNTIME_ERROR, "forward_raised")},
     ),
 }
-
-
-@pytest.fixture(scope="module")
-def referee() -> Iterator[Referee]:
-    one = new_referee()
-    one.start()
-    yield one
-    one.close()
 
 
 def evaluate(referee: Referee, source: str) -> Evaluation:

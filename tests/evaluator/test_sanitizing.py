@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import socket
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,7 @@ from evaluator.referee.referee import new_referee as new_cuda_referee
 from evaluator.referee.spawner import Spawner, Worker, WorkerPlan
 from evaluator.sanitizing import CALLED, MEMCHECK, RACECHECK, Sanitized, read_findings
 from evokernel.sanitizing import installed_tool
-from tests.evaluator.referee_cases import SOFTMAX, new_referee, problem_of
+from tests.evaluator.referee_cases import SOFTMAX, problem_of
 
 TOOL = f"""\
 #!{sys.executable}
@@ -92,14 +91,6 @@ class ModelNew(nn.Module):
         return out
 """
 """Writes one number past the end of a tensor: torch's allocator has room there, so it is right."""
-
-
-@pytest.fixture(scope="module")
-def referee() -> Iterator[Referee]:
-    one = new_referee()
-    one.start()
-    yield one
-    one.close()
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Semaphore
@@ -243,16 +243,12 @@ class CudaArena:
         process.worker.pin(self._bench.cores.other)
         process.census("prepare_census")
         numbers = list(self._session.reference.numbers)
-        if self._turn is None:
+        with ExitStack() as held:
+            if self._turn is not None:
+                held.enter_context(self._turn.beside())
+                held.callback(self._forget, process)
             with self.gate.shared():
                 process.census("watch", calls, index=index, numbers=numbers)
-            return process.census("census")
-        with self._turn.beside():
-            try:
-                with self.gate.shared():
-                    process.census("watch", calls, index=index, numbers=numbers)
-            finally:
-                self._forget(process)
         return process.census("census")
 
     def _judge(

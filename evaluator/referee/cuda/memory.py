@@ -161,13 +161,15 @@ class Admission:
     def has_impatient(self) -> bool:
         """Tell whether somebody has waited so long that nobody else is let pass."""
         with self._changed:
-            waited = bool(self._waiting) and time.monotonic() - self._waiting[0] >= PATIENCE_S
-        return waited
+            return bool(self._waiting) and self._is_impatient()
 
     def _may_go(self, came_s: float) -> bool:
         """Whether nobody has waited longer, or the first one not yet too long."""
-        first_s = self._waiting[0]
-        return came_s == first_s or time.monotonic() - first_s < PATIENCE_S
+        return came_s == self._waiting[0] or not self._is_impatient()
+
+    def _is_impatient(self) -> bool:
+        """Whether the first one has waited too long."""
+        return time.monotonic() - self._waiting[0] >= PATIENCE_S
 
     def _fits(self, num_bytes: int) -> bool:
         return not self._taken or sum(self._taken) + num_bytes <= self._limit_bytes

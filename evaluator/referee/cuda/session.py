@@ -20,21 +20,13 @@ from evaluator.referee.cuda.turns import Turns
 from evaluator.referee.deadlines import Deadlines
 from evaluator.referee.footprint import largest_intermediate
 from evaluator.referee.indices import pointers
-from evaluator.referee.inputs import (
-    Hand,
-    TimedDeck,
-    secret_seed,
-)
+from evaluator.referee.inputs import Hand, TimedDeck, secret_seed
 from evaluator.referee.reference import ReferenceWorker
 from evaluator.referee.session import constant_weights
 from evaluator.referee.sessions import closing_on_error
 from evaluator.referee.shared_memory import SharedMemory
 from evaluator.referee.spawner import Spawner, WorkerPlan
-from evaluator.referee.votes import (
-    require_vote,
-    steady_variants,
-    timed_bounds,
-)
+from evaluator.referee.votes import require_vote, steady_variants, timed_bounds
 from evaluator.values import SIGNAL_BYTES
 from evaluator.wire import ALIGNMENT_BYTES, layout
 from problems.errors import EvoKernelError

@@ -166,26 +166,20 @@ class Turn:
         self._turns = turns
         self._has_joined = False
 
-    @contextmanager
-    def lying(self, number: int) -> Iterator[None]:
+    def lying(self, number: int) -> AbstractContextManager[None]:
         """See `Turns.lying`."""
         self._join()
-        with self._turns.lying(number):
-            yield
+        return self._turns.lying(number)
 
-    @contextmanager
-    def timed(self) -> Iterator[None]:
+    def timed(self) -> AbstractContextManager[None]:
         """See `Turns.timed`."""
         self._join()
-        with self._turns.timed():
-            yield
+        return self._turns.timed()
 
-    @contextmanager
-    def beside(self) -> Iterator[None]:
+    def beside(self) -> AbstractContextManager[None]:
         """See `Turns.beside`."""
         self._join()
-        with self._turns.beside():
-            yield
+        return self._turns.beside()
 
     @property
     def is_shared(self) -> bool:
