@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from threading import Semaphore
 from typing import Any
 
 from archives.evaluation import Status
 from evaluator.gate import Gate, Share
-from evaluator.referee.arena import published_weights
+from evaluator.referee.arena import Watch, published_weights
 from evaluator.referee.checking import Accuracy, Wanted, check_sets, mismatch_of_form
 from evaluator.referee.correctness import judge
 from evaluator.referee.cuda.ahead import compile_ahead
@@ -22,6 +23,7 @@ from evaluator.referee.cuda.session import CudaSession
 from evaluator.referee.cuda.starting import furnish, started
 from evaluator.referee.cuda.stopwatch import CudaStopwatch
 from evaluator.referee.cuda.turns import Turn
+from evaluator.referee.cuda.twins import Twins, has_twins
 from evaluator.referee.deadlines import Deadlines
 from evaluator.referee.device import CoreSets
 from evaluator.referee.effort import LONG_VERIFY_EFFORT, VERIFY_EFFORT
@@ -59,6 +61,16 @@ class CudaBench:
     helpers: Semaphore = field(default_factory=Semaphore)
     monitor: Monitor | None = None
 
+    @property
+    def trial_plan(self) -> WorkerPlan:
+        """A process like a candidate's that is timed, without a build folder."""
+        return WorkerPlan(
+            role="cuda_candidate",
+            cpus=self.cores.timed,
+            threads=1,
+            memory_bytes=self.candidate_bytes,
+        )
+
 
 class CudaArena:
     """One problem on one GPU, for one candidate."""
@@ -71,6 +83,8 @@ class CudaArena:
         session: CudaSession,
         sets: Sequence[CudaCheckSet],
         turn: Turn | None = None,
+        *,
+        verifies: bool = False,
     ) -> None:
         """Prepare it.
 
@@ -79,6 +93,7 @@ class CudaArena:
             session: The problem.
             sets: Check sets, drawn after the source was frozen or unknown to its author.
             turn: Lets them lie in memory, where there is room for one at a time.
+            verifies: Whether a process that is timed has a twin, where calls are short.
         """
         self.gate: Gate = bench.gate
         self.builds_s = bench.deadlines.builds_s
@@ -87,6 +102,11 @@ class CudaArena:
         self._session = session
         self._sets = sets
         self._turn = turn
+        self._twins: Twins | None = None
+        if verifies and has_twins(session):
+            twin = partial(started, session, bench.spawner, bench.trial_plan, bench.deadlines)
+            self._twins = Twins(session, bench.gate, twin, bench.monitor)
+        self._loaded_hidden: set[CudaCandidate] = set()
         self._watches: list[CudaStopwatch] = []
         self._timed: list[CudaCandidate] = []
 
@@ -111,14 +131,9 @@ class CudaArena:
     def process(self, build: Path, *, timed: bool) -> CudaCandidate:
         """Start a process; one that is to be timed only reads what was built."""
         bench = self._bench
-        plan = WorkerPlan(
-            role="cuda_candidate",
-            cpus=bench.cores.timed if timed else bench.cores.other,
-            threads=1,
-            memory_bytes=bench.candidate_bytes,
-            build=build,
-            build_writable=True,
-        )
+        plan = replace(bench.trial_plan, build=build, build_writable=True)
+        if not timed:
+            plan = replace(plan, cpus=bench.cores.other)
         return started(self._session, bench.spawner, plan, bench.deadlines)
 
     def look(self, process: CudaCandidate, index: int) -> Accuracy:
@@ -190,6 +205,7 @@ class CudaArena:
     def load_hidden(self, process: CudaCandidate, index: int) -> None:
         """Let a configuration load the hidden weights, where the problem has any."""
         if self._session.has_state:
+            self._loaded_hidden.add(process)
             with self._session.weights_lock:
                 process.load_weights(index)
 
@@ -217,15 +233,22 @@ class CudaArena:
     def furnish(self, process: CudaCandidate) -> None:
         """Give a process its timed room: who waits for memory must not keep others from ending."""
         furnish(self._session, process)
+        if self._twins is not None:
+            self._twins.start(process, hidden=process in self._loaded_hidden)
 
-    def watch(self, process: CudaCandidate) -> CudaStopwatch:
+    def watch(self, process: CudaCandidate) -> Watch:
         """Make a clock; the process moves to the cores of what is timed."""
         process.worker.pin(self._bench.cores.timed)
         if process not in self._timed:
             self._timed.append(process)
         watch = CudaStopwatch(self._session, process, self._bench.monitor)
         self._watches.append(watch)
-        return watch
+        return watch if self._twins is None else self._twins.beside(process, watch)
+
+    def close(self) -> None:
+        """End what was started beside the candidate's processes."""
+        if self._twins is not None:
+            self._twins.close()
 
     @property
     def conditions(self) -> Conditions:

@@ -23,7 +23,7 @@ from evaluator.referee.cuda.candidate import CudaCandidate
 from evaluator.referee.cuda.clocks import SealBases, SealedLeg
 from evaluator.referee.cuda.reference import Numbers, Released
 from evaluator.referee.cuda.session import CudaSession
-from evaluator.referee.cuda.starting import timed_room
+from evaluator.referee.cuda.starting import open_as_candidate, timed_room
 from evaluator.referee.cuda.timed_outputs import TimedOutputs
 from evaluator.referee.failure import CandidateFailed, host_noisy
 from evaluator.referee.timing import MAX_LEG_MS
@@ -62,11 +62,7 @@ def open_trial(session: CudaSession, trial: CudaCandidate) -> bool:
         Whether it loads there.
     """
     try:
-        trial.open(0, f"{session.problem.source}\n\nModelNew = Model\n")
-        if session.has_state:
-            with session.weights_lock:
-                trial.load_weights(0)
-        trial.give_room(timed_room(session), session.memory.num_timed)
+        open_as_candidate(session, trial, hidden=session.has_state)
     except CandidateFailed as failure:
         _warn(session, failure)
         return False

@@ -15,7 +15,7 @@ from evaluator.referee.deadlines import Deadlines
 from evaluator.referee.spawner import Spawner, WorkerPlan
 from problems.errors import EvaluatorError
 
-__all__ = ["furnish", "started", "timed_room"]
+__all__ = ["furnish", "open_as_candidate", "started", "timed_room"]
 
 T = TypeVar("T")
 PATIENCE_S, PAUSE_S = 30.0, 0.5
@@ -31,6 +31,24 @@ def started(
 def furnish(session: CudaSession, candidate: CudaCandidate) -> None:
     """Give a process its timed room; waits for memory. Not to be called under the timing gate."""
     _patiently(session, lambda: candidate.give_room(timed_room(session), session.memory.num_timed))
+
+
+def open_as_candidate(session: CudaSession, process: CudaCandidate, *, hidden: bool) -> None:
+    """Load the reference into a process as if it were a candidate; needs a share of the gate.
+
+    Args:
+        session: The problem.
+        process: One in which no candidate's code was loaded.
+        hidden: Whether it computes with the hidden weights, which are published.
+
+    Raises:
+        CandidateFailed: It does not load there.
+    """
+    process.open(0, f"{session.problem.source}\n\nModelNew = Model\n")
+    if hidden:
+        with session.weights_lock:
+            process.load_weights(0)
+    process.give_room(timed_room(session), session.memory.num_timed)
 
 
 def timed_room(session: CudaSession) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
 from threading import Semaphore
 
 from archives.evaluation import DeviceFingerprint
@@ -198,7 +198,7 @@ class CudaStation:
             )
         with closing_on_error(session), self._turns.reserved(session.turn_bytes):
             session.fill(bench.gate.shared)
-            trial = started(session, bench.spawner, self._trial_plan, bench.deadlines)
+            trial = started(session, bench.spawner, bench.trial_plan, bench.deadlines)
             try:
                 with suppress(CandidateFailed):
                     # Opening it will fail then, and tell that no legs can be sealed.
@@ -215,16 +215,6 @@ class CudaStation:
             session.turns = self._turns_of(session)
         return session
 
-    @property
-    def _trial_plan(self) -> WorkerPlan:
-        """A process like a candidate's."""
-        return WorkerPlan(
-            role="cuda_candidate",
-            cpus=self._bench.cores.timed,
-            threads=1,
-            memory_bytes=self._bench.candidate_bytes,
-        )
-
     def _judge(
         self, session: CudaSession, request: EvaluationRequest, findings: Findings
     ) -> tuple[Ratio, int]:
@@ -238,7 +228,8 @@ class CudaStation:
             with session.verification_lock:
                 with bench.gate.shared():
                     drawn = session.draws.draw_checks(verification=True)
-                return _climb(CudaArena(bench, session, drawn), request, findings)
+                arena = CudaArena(bench, session, drawn, verifies=True)
+                return _climb(arena, request, findings)
         with session.checks_lock:
             session.evaluations += 1
             if session.evaluations > RENEWAL and self._sessions.alone(session.problem):
@@ -267,10 +258,11 @@ class CudaStation:
 
 def _climb(arena: CudaArena, request: EvaluationRequest, findings: Findings) -> tuple[Ratio, int]:
     """Climb, and note what the device was like meanwhile."""
-    try:
-        return climb(arena, request, findings)
-    finally:
-        findings.conditions = summary(arena.conditions)
+    with closing(arena):
+        try:
+            return climb(arena, request, findings)
+        finally:
+            findings.conditions = summary(arena.conditions)
 
 
 def _in_flight(cores: int, host_bytes: int) -> int:
