@@ -46,7 +46,7 @@ def measure_rates(device: torch.device) -> Rates:
     with torch.no_grad(), _tf32(False):
         read, write, copy = _memory_gbps(device, clock)
         fp32 = _product_tflops(device, clock, torch.float32)
-        fp16 = _product_tflops(device, clock, torch.bfloat16) if is_cuda else None
+        fp16 = max(_product_tflops(device, clock, d) for d in _halves()) if is_cuda else None
         with _tf32(True):
             tf32 = _product_tflops(device, clock, torch.float32) if is_cuda else None
         launch_ms = _launch_ms(device, clock)
@@ -92,6 +92,12 @@ def _product_tflops(device: torch.device, clock: Clock, dtype: torch.dtype) -> f
             ms = _best(clock, partial(torch.mm, left, other, out=out))
             best = max(best, 2 * edge**3 / (ms * 1e9))
     return best
+
+
+def _halves() -> list[torch.dtype]:
+    """The 16-bit types that the device multiplies by itself: V100 and T4 have no bfloat16."""
+    has_bfloat16 = torch.cuda.is_bf16_supported(including_emulation=False)
+    return [torch.float16, torch.bfloat16] if has_bfloat16 else [torch.float16]
 
 
 def _launch_ms(device: torch.device, clock: Clock) -> float:

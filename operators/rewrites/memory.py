@@ -1,4 +1,8 @@
-"""How loads and stores treat the caches: eviction policies and cache modifiers."""
+"""How loads and stores treat the caches: eviction policies and cache modifiers.
+
+An access has one of them at most: ptxas 13 refuses each modifier beside `.L1::evict_first` or
+`.L1::evict_last`, as the grammar of `ld` and `st` has it (NVIDIA, PTX ISA, "ld", "st").
+"""
 
 from __future__ import annotations
 
@@ -12,6 +16,7 @@ from operators.rewrites.source import Module, call_name, edited
 
 __all__ = ["CACHE_MODIFIER", "EVICTION_POLICY"]
 
+_EVICTION, _MODIFIER = "eviction_policy", "cache_modifier"
 _POLICIES = ("", "evict_first", "evict_last")
 _MODIFIERS = {
     "tl.load": ("", ".ca", ".cg"),
@@ -21,24 +26,26 @@ _MODIFIERS = {
 
 def _evict(module: Module, rng: np.random.Generator) -> Rewritten | None:
     """Change when a line is evicted: data that is read once should not push other data out."""
-    values = dict.fromkeys(_MODIFIERS, _POLICIES)
-    return _set_keyword(module, rng, "eviction_policy", values)
+    return _set_keyword(module, rng, _EVICTION, dict.fromkeys(_MODIFIERS, _POLICIES))
 
 
 def _cache(module: Module, rng: np.random.Generator) -> Rewritten | None:
     """Change which caches hold a line: `.cg` leaves the first level out."""
-    return _set_keyword(module, rng, "cache_modifier", _MODIFIERS)
+    return _set_keyword(module, rng, _MODIFIER, _MODIFIERS)
 
 
 def _set_keyword(
     module: Module, rng: np.random.Generator, name: str, values: Mapping[str, Sequence[str]]
 ) -> Rewritten | None:
     """Set a keyword of one load or store to another value; one that is computed stays."""
+    other = _MODIFIER if name == _EVICTION else _EVICTION
     places = [
         (kernel, call)
         for kernel in module.kernels
         for call in kernel.calls(*values)
-        if _present(call, name) is not None and not _present(call, "volatile")
+        if _present(call, name) is not None
+        and _present(call, other) == ""
+        and not _present(call, "volatile")
     ]
     if not places:
         return None

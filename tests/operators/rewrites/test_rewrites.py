@@ -14,8 +14,9 @@ from archives.evaluation import Evaluation, Status
 from operators.lifting.program import write_lifted
 from operators.operator import OperatorContext, Parent
 from operators.rewrite import REWRITE
+from operators.rewrites.memory import CACHE_MODIFIER, EVICTION_POLICY
 from operators.rewrites.registry import REWRITES
-from operators.rewrites.source import parse_module
+from operators.rewrites.source import Module, edited, parse_module
 from problems.problem import Problem, Scale
 from tests.operators.lifting.texts import lifted_text, problem_of
 from tests.operators.sketches.triton.interpreter import Case, interpreted
@@ -246,3 +247,28 @@ def test_the_operator_proposes_a_new_program_until_there_is_none() -> None:
     refused = asyncio.run(REWRITE.propose([plain], context, np.random.default_rng(0)))
     assert refused.reason == "no_triton_kernel"
     assert not REWRITE.applies(OperatorContext(problem=problem, graph=None, device="cpu"))
+
+
+def _accessing(name: str, value: str, *calls: str) -> Module:
+    """The softmax with a keyword at some of its accesses."""
+    module = parse_module(_SOFTMAX)
+    assert module is not None
+    found = [call for kernel in module.kernels for call in kernel.calls(*calls)]
+    given = parse_module(edited(module, [module.keyword(call, name, value) for call in found]))
+    assert given is not None
+    return given
+
+
+@pytest.mark.parametrize("policy", ["POLICY", "'evict_first'"])
+def test_no_access_gets_a_cache_modifier_beside_an_eviction_policy(policy: str) -> None:
+    module = _accessing("eviction_policy", policy, "tl.load")
+    for seed in range(20):
+        child = CACHE_MODIFIER.apply(module, np.random.default_rng(seed))
+        assert child is not None
+        assert "of tl.store" in child.note
+
+
+@pytest.mark.parametrize("modifier", ["CACHE", "'.cg'"])
+def test_no_access_gets_an_eviction_policy_beside_a_cache_modifier(modifier: str) -> None:
+    module = _accessing("cache_modifier", modifier, "tl.load", "tl.store")
+    assert EVICTION_POLICY.apply(module, np.random.default_rng(0)) is None
