@@ -29,6 +29,7 @@ from evokernel.launch import load_operators
 from operators.sketch import SketchOperator
 from problems.errors import ConfigError
 
+_SEARCHED = {"search", "operators", "archive", "budget", "rng_seed"}
 _Task = tuple[Path, str, int, int]
 _Key = tuple[str, str, int, int, str, str]
 
@@ -43,7 +44,7 @@ class Run:
         seed: Root of the search's random streams, and of the measurements that it sees.
         limit: Points that it was to try at most.
         table: The sha256 of its table, in hexadecimal.
-        config: That of its resolved configuration, as JSON.
+        config: That of its resolved configuration; see `digest_of`.
         evaluations: Points that were tried.
         unknown: Those of them that the table has no verdict on.
         steps: (evaluations, speedup) at each change of what the archive holds as its best; the
@@ -110,8 +111,12 @@ def config_on(table: Table, variant: str, seed: int, evaluations: int) -> RunCon
 
 
 def digest_of(config: RunConfig) -> str:
-    """Return the sha256 of a configuration as JSON, in hexadecimal."""
-    return hashlib.sha256(config.model_dump_json().encode()).hexdigest()
+    """Return the sha256 of what a replay depends on of a configuration, in hexadecimal.
+
+    Problems and verdicts are the table's, and nobody is asked for a program: a setting that is new
+    in one of those groups changes no search here.
+    """
+    return hashlib.sha256(config.model_dump_json(include=_SEARCHED).encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

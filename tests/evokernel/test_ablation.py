@@ -19,9 +19,9 @@ from archives.evaluation import Evaluation, KernelFacts, Status
 from benchmarks import ablation_variants
 from benchmarks.ablation import PROBLEMS
 from benchmarks.ablation_record import Slice, record
-from benchmarks.ablation_replay import Plan, read_runs, replay, search
+from benchmarks.ablation_replay import Plan, digest_of, read_runs, replay, search
 from benchmarks.ablation_tables import Table, path_of, table_paths
-from benchmarks.ablation_variants import FULL, VARIANTS
+from benchmarks.ablation_variants import FULL, VARIANTS, config_of
 from benchmarks.ablation_worlds import World, thinned
 from evaluator.evaluator import Capacity, EvaluationRequest
 from problems.catalogue import load_level, parse_ids
@@ -278,6 +278,16 @@ def test_a_changed_table_or_variant_is_replayed_again(
     replay([path], out, plan)
     assert len(read_runs([out])) == 3
     assert len({(run.table, run.config) for run in read_runs([out])}) == 3
+
+
+def test_only_what_a_replay_depends_on_makes_it_another_search() -> None:
+    config = config_of(FULL, 3, 300)
+    judged = config.evaluation.model_copy(update={"library": "allow"})
+    known = digest_of(config)
+    assert digest_of(config.model_copy(update={"evaluation": judged})) == known
+    bred = config.search.model_copy(update={"islands": 2})
+    assert digest_of(config.model_copy(update={"search": bred})) != known
+    assert digest_of(config_of(FULL, 4, 300)) != known
 
 
 def test_a_variant_that_does_not_exist_is_named_with_those_that_do(tmp_path: Path) -> None:
