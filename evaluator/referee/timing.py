@@ -77,6 +77,11 @@ class Block:
         first, second = self.candidate_ms
         return replace(self, candidate_ms=(first * factor, second * factor))
 
+    def against_faster(self, factor: float) -> Block:
+        """Return the block with a reference that is so many times as fast."""
+        first, second = self.reference_ms
+        return replace(self, reference_ms=(first / factor, second / factor))
+
     def slowed(self, alone_ms: float, factor: float) -> bool:
         """Whether a reference leg took over `factor` times what the reference takes alone."""
         return max(self.reference_ms) > factor * alone_ms

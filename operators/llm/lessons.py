@@ -20,8 +20,8 @@ __all__ = ["NO_LESSON", "RULES", "Setback", "lessons_of", "rule_of", "telling_li
 
 NO_LESSON = frozenset(
     {
-        "host_noisy", "evaluator_died", "not_open", "no_such_call", "bad_handle", "driver_error",
-        "no_signals",
+        "host_noisy", "twin_not_timed", "evaluator_died", "not_open", "no_such_call", "bad_handle",
+        "driver_error", "no_signals",
         "domain_count", "init_not_plain", "input_not_plain", "output_not_plain", "problem_raised",
     }
 )  # fmt: skip

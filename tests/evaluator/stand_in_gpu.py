@@ -182,6 +182,7 @@ def open_arena(
     graph: OperatorGraph | None = None,
     memory_bytes: int = 32 << 30,
     monitor: Monitor | None = None,
+    verifies: bool = False,
 ) -> Iterator[tuple[CudaArena, CudaSession, Sequence[CudaCheckSet]]]:
     """Open a problem on the stand-in; settled, with its check sets."""
     spawner = StandInSpawner(folder)
@@ -200,7 +201,8 @@ def open_arena(
         session.fill()
         session.settle()
         if not session.memory.in_turn:
-            yield CudaArena(bench, session, session.checks), session, session.checks
+            arena = CudaArena(bench, session, session.checks, verifies=verifies)
+            yield arena, session, session.checks
             return
 
         def draw(number: int) -> None:

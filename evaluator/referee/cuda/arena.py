@@ -23,7 +23,7 @@ from evaluator.referee.cuda.session import CudaSession
 from evaluator.referee.cuda.starting import furnish, started
 from evaluator.referee.cuda.stopwatch import CudaStopwatch
 from evaluator.referee.cuda.turns import Turn
-from evaluator.referee.cuda.twins import Twins, has_twins
+from evaluator.referee.cuda.twins import TwinnedWatch, has_twins, twin_of
 from evaluator.referee.deadlines import Deadlines
 from evaluator.referee.device import CoreSets
 from evaluator.referee.effort import LONG_VERIFY_EFFORT, VERIFY_EFFORT
@@ -102,11 +102,10 @@ class CudaArena:
         self._session = session
         self._sets = sets
         self._turn = turn
-        self._twins: Twins | None = None
-        if verifies and has_twins(session):
-            twin = partial(started, session, bench.spawner, bench.trial_plan, bench.deadlines)
-            self._twins = Twins(session, bench.gate, twin, bench.monitor)
-        self._loaded_hidden: set[CudaCandidate] = set()
+        self._has_twins = verifies and has_twins(session)
+        self._twin: CudaCandidate | None = None
+        self._twinned: list[TwinnedWatch] = []
+        self._hidden_weights = True
         self._watches: list[CudaStopwatch] = []
         self._timed: list[CudaCandidate] = []
 
@@ -129,8 +128,17 @@ class CudaArena:
         )
 
     def process(self, build: Path, *, timed: bool) -> CudaCandidate:
-        """Start a process; one that is to be timed only reads what was built."""
+        """Start a process; one that is to be timed only reads what was built.
+
+        In a verification of short calls its twin comes first, so that nothing of the candidate's
+        decides where that lies.
+        """
         bench = self._bench
+        if timed and self._has_twins:
+            start = partial(
+                started, self._session, bench.spawner, bench.trial_plan, bench.deadlines
+            )
+            self._twin = twin_of(self._session, start, hidden=self._hidden_weights)
         plan = replace(bench.trial_plan, build=build, build_writable=True)
         if not timed:
             plan = replace(plan, cpus=bench.cores.other)
@@ -142,7 +150,9 @@ class CudaArena:
 
     def check(self, process: CudaCandidate, index: int) -> Accuracy:
         """Check one configuration on every set."""
-        return self._check(process, index, self._sets)
+        accuracy = self._check(process, index, self._sets)
+        self._hidden_weights = accuracy.hidden_weights
+        return accuracy
 
     def _check(self, process: CudaCandidate, index: int, sets: Sequence[CudaCheckSet]) -> Accuracy:
         # Sets in turn are drawn between two pieces of work, which needs a share, too.
@@ -205,7 +215,6 @@ class CudaArena:
     def load_hidden(self, process: CudaCandidate, index: int) -> None:
         """Let a configuration load the hidden weights, where the problem has any."""
         if self._session.has_state:
-            self._loaded_hidden.add(process)
             with self._session.weights_lock:
                 process.load_weights(index)
 
@@ -217,7 +226,10 @@ class CudaArena:
     def timing(self) -> Iterator[None]:
         """Hold the place of the sets where there is one; see `Arena.timing`."""
         if self._turn is None:
-            yield
+            try:
+                yield
+            finally:
+                self._end_twin()
             return
         with self._turn.timed():
             try:
@@ -233,22 +245,30 @@ class CudaArena:
     def furnish(self, process: CudaCandidate) -> None:
         """Give a process its timed room: who waits for memory must not keep others from ending."""
         furnish(self._session, process)
-        if self._twins is not None:
-            self._twins.start(process, hidden=process in self._loaded_hidden)
 
     def watch(self, process: CudaCandidate) -> Watch:
         """Make a clock; the process moves to the cores of what is timed."""
         process.worker.pin(self._bench.cores.timed)
         if process not in self._timed:
             self._timed.append(process)
-        watch = CudaStopwatch(self._session, process, self._bench.monitor)
-        self._watches.append(watch)
-        return watch if self._twins is None else self._twins.beside(process, watch)
+        watch = self._clock(process)
+        twin = self._twin
+        if twin is None:
+            return watch
+        clock = partial(self._clock, twin, is_trusted=True)
+        twinned = TwinnedWatch(watch, clock, self._session.alone_ms, twin.stop)
+        self._twinned.append(twinned)
+        return twinned
 
-    def close(self) -> None:
-        """End what was started beside the candidate's processes."""
-        if self._twins is not None:
-            self._twins.close()
+    def _clock(self, process: CudaCandidate, *, is_trusted: bool = False) -> CudaStopwatch:
+        watch = CudaStopwatch(self._session, process, self._bench.monitor, is_trusted=is_trusted)
+        self._watches.append(watch)
+        return watch
+
+    def _end_twin(self) -> None:
+        twin, self._twin = self._twin, None
+        if twin is not None:
+            twin.end()
 
     @property
     def conditions(self) -> Conditions:
@@ -258,6 +278,7 @@ class CudaArena:
             looks=tuple(look for one in found for look in one.looks),
             dropped=sum(one.dropped for one in found),
             overclaimed=max((watch.overclaimed for watch in self._watches), default=1.0),
+            elsewhere=max((watch.elsewhere for watch in self._twinned), default=1.0),
         )
 
     def census(self, process: CudaCandidate, index: int, calls: int) -> dict[str, Any]:

@@ -51,11 +51,13 @@ class Conditions:
         looks: One for each block.
         dropped: Blocks that did not count for it.
         overclaimed: How many times what sealed legs confirm its events claimed, >= 1.
+        elsewhere: How many times as fast the reference was in a candidate's place, >= 1.
     """
 
     looks: tuple[Look, ...]
     dropped: int
     overclaimed: float = 1.0
+    elsewhere: float = 1.0
 
 
 class Monitor:
@@ -144,6 +146,11 @@ def summary(conditions: Conditions) -> str:
     held = ""
     if conditions.overclaimed > 1.0:
         held = f" Sealed legs confirm 1/{conditions.overclaimed:.3g} of what its events claim."
+    if conditions.elsewhere > 1.0:
+        held += (
+            f" In a process like its own the reference is {conditions.elsewhere:.3f} times as fast "
+            "at most, and is met there."
+        )
     looks = conditions.looks
     if not looks:
         return held.strip()

@@ -62,7 +62,7 @@ def open_trial(session: CudaSession, trial: CudaCandidate) -> bool:
         Whether it loads there.
     """
     try:
-        open_as_candidate(session, trial, hidden=session.has_state)
+        open_as_candidate(session, trial, hidden=True)
     except CandidateFailed as failure:
         _warn(session, failure)
         return False

@@ -34,7 +34,7 @@ def furnish(session: CudaSession, candidate: CudaCandidate) -> None:
 
 
 def open_as_candidate(session: CudaSession, process: CudaCandidate, *, hidden: bool) -> None:
-    """Load the reference into a process as if it were a candidate; needs a share of the gate.
+    """Load the reference into a process as if it were a candidate; waits for memory.
 
     Args:
         session: The problem.
@@ -43,12 +43,13 @@ def open_as_candidate(session: CudaSession, process: CudaCandidate, *, hidden: b
 
     Raises:
         CandidateFailed: It does not load there.
+        EvaluatorError: There is no memory for its timed room.
     """
     process.open(0, f"{session.problem.source}\n\nModelNew = Model\n")
-    if hidden:
+    if hidden and session.has_state:
         with session.weights_lock:
             process.load_weights(0)
-    process.give_room(timed_room(session), session.memory.num_timed)
+    furnish(session, process)
 
 
 def timed_room(session: CudaSession) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from threading import Semaphore
 
 from archives.evaluation import DeviceFingerprint
@@ -19,6 +19,7 @@ from evaluator.referee.cuda.sealed import measure_bases, open_trial
 from evaluator.referee.cuda.session import CudaSession
 from evaluator.referee.cuda.starting import furnish, started
 from evaluator.referee.cuda.turns import Turns
+from evaluator.referee.cuda.twins import has_twins
 from evaluator.referee.deadlines import Deadlines
 from evaluator.referee.device import CoreSets, memory_bytes
 from evaluator.referee.failure import CandidateFailed
@@ -155,7 +156,7 @@ class CudaStation:
         self._graphers[request.problem.key] = grapher
         with (
             self._sessions.borrow(request.problem) as session,
-            self._admission.reserved(session.memory.waiting_bytes),
+            self._admission.reserved(_waiting_bytes(session, request)),
         ):
             ratio, winner = self._judge(session, request, findings)
         graph = self._graph(request.problem)
@@ -258,11 +259,17 @@ class CudaStation:
 
 def _climb(arena: CudaArena, request: EvaluationRequest, findings: Findings) -> tuple[Ratio, int]:
     """Climb, and note what the device was like meanwhile."""
-    with closing(arena):
-        try:
-            return climb(arena, request, findings)
-        finally:
-            findings.conditions = summary(arena.conditions)
+    try:
+        return climb(arena, request, findings)
+    finally:
+        findings.conditions = summary(arena.conditions)
+
+
+def _waiting_bytes(session: CudaSession, request: EvaluationRequest) -> int:
+    """Memory of a candidate until it is its turn or is timed, and that of a twin."""
+    verifies = request.purpose is Purpose.VERIFY
+    twin_bytes = session.memory.candidate_bytes if verifies and has_twins(session) else 0
+    return session.memory.waiting_bytes + twin_bytes
 
 
 def _in_flight(cores: int, host_bytes: int) -> int:
