@@ -18,7 +18,7 @@ from evaluator.referee.correctness import judge
 from evaluator.referee.cuda.ahead import compile_ahead
 from evaluator.referee.cuda.candidate import CudaCandidate, CudaOutputs, unreadable
 from evaluator.referee.cuda.draws import CudaCheckSet
-from evaluator.referee.cuda.monitor import Conditions, Monitor
+from evaluator.referee.cuda.monitor import Conditions, Monitor, joined
 from evaluator.referee.cuda.session import CudaSession
 from evaluator.referee.cuda.starting import furnish, started
 from evaluator.referee.cuda.stopwatch import CudaStopwatch
@@ -104,9 +104,8 @@ class CudaArena:
         self._turn = turn
         self._has_twins = verifies and has_twins(session)
         self._twin: CudaCandidate | None = None
-        self._twinned: list[TwinnedWatch] = []
         self._hidden_weights = True
-        self._watches: list[CudaStopwatch] = []
+        self._watches: list[CudaStopwatch | TwinnedWatch] = []
         self._timed: list[CudaCandidate] = []
 
     def build_folder(self) -> Path:
@@ -130,8 +129,7 @@ class CudaArena:
     def process(self, build: Path, *, timed: bool) -> CudaCandidate:
         """Start a process; one that is to be timed only reads what was built.
 
-        In a verification of short calls its twin comes first, so that nothing of the candidate's
-        decides where that lies.
+        Its twin comes first, where it has one: no candidate decides where that lies.
         """
         bench = self._bench
         if timed and self._has_twins:
@@ -257,7 +255,7 @@ class CudaArena:
             return watch
         clock = partial(self._clock, twin, is_trusted=True)
         twinned = TwinnedWatch(watch, clock, self._session.alone_ms, twin.stop)
-        self._twinned.append(twinned)
+        self._watches.append(twinned)
         return twinned
 
     def _clock(self, process: CudaCandidate, *, is_trusted: bool = False) -> CudaStopwatch:
@@ -273,13 +271,7 @@ class CudaArena:
     @property
     def conditions(self) -> Conditions:
         """What all timings ran under."""
-        found = [watch.conditions for watch in self._watches]
-        return Conditions(
-            looks=tuple(look for one in found for look in one.looks),
-            dropped=sum(one.dropped for one in found),
-            overclaimed=max((watch.overclaimed for watch in self._watches), default=1.0),
-            elsewhere=max((watch.elsewhere for watch in self._twinned), default=1.0),
-        )
+        return joined([watch.conditions for watch in self._watches])
 
     def census(self, process: CudaCandidate, index: int, calls: int) -> dict[str, Any]:
         """Ask for facts about a configuration's kernels, on what its room holds."""

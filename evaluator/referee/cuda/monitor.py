@@ -16,7 +16,7 @@ from statistics import median
 from evaluator.processes import descendants
 from evaluator.referee.cuda.nvml import Nvml, NvmlError
 
-__all__ = ["Conditions", "Look", "Monitor", "open_monitor", "summary"]
+__all__ = ["NOTHING_SEEN", "Conditions", "Look", "Monitor", "joined", "open_monitor", "summary"]
 
 _SLOWED = 0x8 | 0x20 | 0x40 | 0x80
 """Hardware slowdown, thermal slowdown by software or hardware, power brake: not the power cap,
@@ -58,6 +58,9 @@ class Conditions:
     dropped: int
     overclaimed: float = 1.0
     elsewhere: float = 1.0
+
+
+NOTHING_SEEN = Conditions(looks=(), dropped=0)
 
 
 class Monitor:
@@ -127,6 +130,16 @@ class Monitor:
             # Looking through all processes takes longer than all else here.
             self._ours |= set(self._own())
         return tuple(sorted(busy - self._ours))
+
+
+def joined(several: Sequence[Conditions]) -> Conditions:
+    """Return what several timings of one candidate ran under."""
+    return Conditions(
+        looks=tuple(look for one in several for look in one.looks),
+        dropped=sum(one.dropped for one in several),
+        overclaimed=max((one.overclaimed for one in several), default=1.0),
+        elsewhere=max((one.elsewhere for one in several), default=1.0),
+    )
 
 
 def open_monitor(uuid: str) -> Monitor | None:

@@ -17,13 +17,14 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from statistics import median
 
 from archives.evaluation import Status
 from evaluator.referee.cuda.candidate import CudaCandidate, Leg
 from evaluator.referee.cuda.clocks import Reading, SealedLeg, disagreement, shortfall
-from evaluator.referee.cuda.monitor import Conditions, Monitor
+from evaluator.referee.cuda.monitor import NOTHING_SEEN, Monitor
 from evaluator.referee.cuda.pairs import unconfirmed
 from evaluator.referee.cuda.reference import Numbers
 from evaluator.referee.cuda.sealed import SealedClock
@@ -97,7 +98,6 @@ class CudaStopwatch:
 
     Attributes:
         conditions: What the blocks ran under.
-        overclaimed: How many times what sealed legs confirm was claimed; 1: no more than that.
     """
 
     def __init__(
@@ -114,8 +114,7 @@ class CudaStopwatch:
             session: The problem.
             candidate: A process that has opened what is to be timed.
             monitor: Tells whether the GPU is disturbed; None: nothing does.
-            is_trusted: Whether it is the reference that runs there, whose events need no other
-                clock.
+            is_trusted: Whether the reference runs there: its events need no other clock.
         """
         self._monitor = monitor
         self._is_trusted = is_trusted
@@ -132,8 +131,7 @@ class CudaStopwatch:
         self._legs: list[Leg] = []
         self._rests_ms: list[float] = []
         self._race_numbers: list[Numbers] = []
-        self.conditions = Conditions(looks=(), dropped=0)
-        self.overclaimed = 1.0
+        self.conditions = NOTHING_SEEN
         self._queued = False
 
     def race(self, indices: Sequence[int]) -> tuple[int, dict[int, float]]:
@@ -306,9 +304,7 @@ class CudaStopwatch:
             ratio,
             was_queued=self._queued,
         )
-        if factor == 1.0:
-            return blocks
-        self.overclaimed = factor
+        self.conditions = replace(self.conditions, overclaimed=factor)
         return [block.slower(factor) for block in blocks]
 
     def _require_clocks(self, index: int, calls: int, ratio: Ratio) -> None:

@@ -13,10 +13,12 @@ candidate that slows its twin keeps what its own process gains.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from archives.evaluation import Status
 from evaluator.referee.arena import Watch
 from evaluator.referee.cuda.candidate import CudaCandidate
+from evaluator.referee.cuda.monitor import NOTHING_SEEN
 from evaluator.referee.cuda.session import CudaSession
 from evaluator.referee.cuda.starting import open_as_candidate
 from evaluator.referee.cuda.stopwatch import HOPELESS_SPEEDUP
@@ -70,7 +72,7 @@ class TwinnedWatch:
     """A candidate's clock that lets it meet the reference in its twin; under the timing gate.
 
     Attributes:
-        elsewhere: How many times as fast as in its own process the reference was in the twin, >= 1.
+        conditions: How many times as fast the reference was in the twin.
 
     Args:
         own: The candidate's.
@@ -86,7 +88,7 @@ class TwinnedWatch:
         alone_ms: float,
         stop: Callable[[], None],
     ) -> None:
-        self.elsewhere = 1.0
+        self.conditions = NOTHING_SEEN
         self._own = own
         self._twin = twin
         self._alone_ms = alone_ms
@@ -112,8 +114,9 @@ class TwinnedWatch:
             self._stop()
         except CandidateFailed as failure:
             raise _not_timed(failure) from failure
-        self.elsewhere = max(1.0, estimate(beside).speedup)
-        return [block.against_faster(self.elsewhere) for block in blocks]
+        elsewhere = max(1.0, estimate(beside).speedup)
+        self.conditions = replace(self.conditions, elsewhere=elsewhere)
+        return [block.against_faster(elsewhere) for block in blocks]
 
 
 def _not_timed(failure: CandidateFailed) -> CandidateFailed:
