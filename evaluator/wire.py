@@ -41,6 +41,8 @@ environment of `processes.worker_environment` and says {"ok": true, "ready": tru
 Reference worker
     open    source, precision, seed; optional domains (list of {"kind", "upper"}; empty: inferred)
             -> inputs, init, state, outputs (lists of value specs; init: one encoded value),
+            conversions (of floating-point parameters and buffers, those that are not persistent
+            among them, by name: the type as constructed, and as converted),
             tuple (true: the model returns a tuple), domains (as used, with "inferred")
     draw    base, seed, variant, runs (whether outliers may be neighbours) -> fills a set from
             get_inputs() and a hidden variation, one of `VARIANTS`; applied (false: the domains
@@ -54,8 +56,8 @@ Reference worker
             float64 (false: the model cannot run in float64, its own precision was written)
     call    base, at                   -> own-precision outputs at offset `at` of `expected`
 Candidate worker
-    open    index, source, init, inputs, state, seed; optional outputs (the reference's specs, for
-            poisoning) -> builds, imports and constructs ModelNew
+    open    index, source, init, inputs, state, conversions, seed; optional outputs (the reference's
+            specs, for poisoning) -> builds, imports and constructs ModelNew
     weights index                      -> loads `state`; loaded (false: names differ)
     call    index, base, poison        -> outputs in `outputs` (specs with offset), tuple
     census  index, base, calls         -> facts about kernels (fields of `KernelFacts`, spread

@@ -132,8 +132,8 @@ def _header(problem: Problem, evaluation: Evaluation) -> str:
     lines = [f"{problem.label}, {problem.scale} scale: a kernel found by EvoKernel."]
     if problem.precision != "fp32":
         lines.append(
-            f"It is for {problem.precision}: after construction convert the parameters that the "
-            "reference has, too, as the referee did."
+            f"It is for {problem.precision}: after construction convert the parameters and "
+            "buffers that the reference has, too, as the referee did."
         )
     interval = evaluation.interval
     if evaluation.speedup is not None and interval is not None:

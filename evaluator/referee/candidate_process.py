@@ -111,17 +111,13 @@ class CandidateProcess:
             index: Its number in later requests.
             source: Text of the module, the configuration written in.
         """
-        opened = self._session.opened
         self._ask(
             "open",
             self._deadlines.of_build(source),
             Status.BUILD_ERROR,
             index=index,
             source=source,
-            init=opened.init,
-            inputs=[spec.to_json() for spec in opened.inputs],
-            state=[spec.to_json() for spec in opened.state],
-            outputs=[spec.to_json() for spec in opened.outputs],
+            **self._session.opened.for_candidates(),
             seed=self._session.construction_seed,
         )
         if self._build is not None and folder_bytes(self._build) > MAX_BUILD_BYTES:

@@ -25,12 +25,23 @@ class OpenedProblem:
     def __init__(self, reply: dict[str, Any]) -> None:
         self.inputs = _specs(reply["inputs"])
         self.state = _specs(reply["state"])
+        self.conversions: dict[str, list[str]] = reply["conversions"]
         self.outputs = _specs(reply["outputs"])
         self.init = reply["init"]
         self.returns_tuple = bool(reply.get("tuple", False))
         self.domains: list[dict[str, Any]] = [
             {"kind": domain["kind"], "upper": domain["upper"]} for domain in reply["domains"]
         ]
+
+    def for_candidates(self) -> dict[str, Any]:
+        """Return what a candidate worker is told of the problem when it opens a candidate."""
+        return {
+            "init": self.init,
+            "inputs": [spec.to_json() for spec in self.inputs],
+            "state": [spec.to_json() for spec in self.state],
+            "conversions": self.conversions,
+            "outputs": [spec.to_json() for spec in self.outputs],
+        }
 
 
 class ReferenceWorker:

@@ -19,12 +19,11 @@ from typing import Any
 
 import torch
 
+from evaluator.worker.compat_worker import TOLERANCE
 from evaluator.worker.opened import OpenedProblem, open_problem
 
 __all__ = ["look_at"]
 
-TOLERANCE = 1e-4
-"""KernelBench's tolerance for float32, absolute."""
 SAME = 1e-6
 """Outputs that differ by less, relative to their RMS, are the same."""
 CONSTANT = 1e-4
@@ -59,15 +58,15 @@ def look_at(request: dict[str, Any]) -> tuple[list[str], list[str]]:
     took_us = _call_us(opened, first)
     if took_us < LEAST_CALL_US:
         flaws.append(f"a call takes {took_us:.0f} us, hardly more than calling takes")
-    return flaws, _remarks(outputs)
+    return flaws, _remarks(outputs, TOLERANCE[request["precision"]])
 
 
-def _remarks(outputs: Sequence[torch.Tensor]) -> list[str]:
+def _remarks(outputs: Sequence[torch.Tensor], tolerance: float) -> list[str]:
     largest = max((_largest(output) for output in outputs), default=0.0)
-    if not 0 < largest <= TOLERANCE:
+    if not 0 < largest <= tolerance:
         return []
     return [
-        f"by KernelBench's tolerance of {TOLERANCE:.0e} zeros pass, as no output exceeds "
+        f"by KernelBench's tolerance of {tolerance:.0e} zeros pass, as no output exceeds "
         f"{largest:.2g}; by the bound here they do not"
     ]
 

@@ -18,6 +18,7 @@ from evaluator.worker.failures import Failure
 from evaluator.worker.program import load_program
 from evaluator.worker.state import (
     BufferKeeper,
+    convert,
     redraw,
     state_specs,
     state_tensors,
@@ -158,17 +159,11 @@ def open_problem(
     seed = request["seed"]
     torch.manual_seed(seed)
     init = tuple(program["get_init_inputs"]())
-    try:
-        encoded = encode_value(init)
-    except TypeError as error:
-        raise Failure(
-            Status.BUILD_ERROR,
-            "init_not_plain",
-            f"get_init_inputs() may return numbers, texts, lists and tuples: {error}",
-        ) from error
+    encoded = _encoded(init)
     torch.manual_seed(seed)
     dtype = _DTYPES[request["precision"]]
-    model = program["Model"](*init).to(device=device, dtype=dtype)
+    model = program["Model"](*init)
+    conversions = convert(model, device, dtype)
     opened = OpenedProblem(
         get_inputs=program["get_inputs"],
         dtype=dtype,
@@ -193,6 +188,7 @@ def open_problem(
         "inputs": [spec.to_json() for spec in opened.inputs],
         "init": encoded,
         "state": [spec.to_json() for spec in state_specs(model)],
+        "conversions": conversions,
         **_output_specs(outputs),
         "domains": [
             {"kind": domain.kind, "upper": domain.upper, "inferred": domain.inferred}
@@ -218,6 +214,18 @@ def to_float64(value: torch.Tensor) -> torch.Tensor:
 def _on(device: torch.device) -> AbstractContextManager[object]:
     """Let factories make their tensors on a device; on the CPU nothing is to be done for that."""
     return device if device.type != "cpu" else nullcontext()
+
+
+def _encoded(init: tuple[object, ...]) -> object:
+    """Return what the model is constructed with, for candidates."""
+    try:
+        return encode_value(init)
+    except TypeError as error:
+        raise Failure(
+            Status.BUILD_ERROR,
+            "init_not_plain",
+            f"get_init_inputs() may return numbers, texts, lists and tuples: {error}",
+        ) from error
 
 
 def _set_specs(values: Sequence[object]) -> tuple[ValueSpec, ...]:

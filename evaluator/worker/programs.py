@@ -90,7 +90,8 @@ class Programs:
 def construct(request: dict[str, Any]) -> Any:  # noqa: ANN401 - whatever the candidate constructs
     """Load a candidate's module and construct its model, under the reference's seed.
 
-    Parameters and buffers that it shares with the reference take the precision of those.
+    Parameters and buffers that it shares with the reference, buffers that are not persistent among
+    them, take the precision of those.
     """
     index = request["index"]
     torch.manual_seed(request["seed"])
@@ -100,7 +101,7 @@ def construct(request: dict[str, Any]) -> Any:  # noqa: ANN401 - whatever the ca
     torch.manual_seed(request["seed"])
     model = program["ModelNew"](*init)
     if isinstance(model, nn.Module):
-        take_precision(model, _specs(request["state"]))
+        take_precision(model, request["conversions"])
     return model
 
 

@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.nn.parameter import is_lazy
 
 __all__ = ["main"]
 
@@ -37,7 +38,7 @@ def main() -> None:
         init, drawn = problem["get_init_inputs"](), problem["get_inputs"]()
     model = candidate["ModelNew"](*init)
     if isinstance(model, nn.Module):
-        _take_precision(model, set(problem["Model"](*init).state_dict()), dtype)
+        _take_precision(model, problem["Model"](*init), dtype)
         model = model.to(device)
     values = [
         value.to(device, dtype if value.is_floating_point() else value.dtype)
@@ -51,11 +52,25 @@ def main() -> None:
     sys.stdout.write(f"{order['called']}\n")
 
 
-def _take_precision(model: nn.Module, names: set[str], dtype: torch.dtype) -> None:
+def _take_precision(model: nn.Module, reference: nn.Module, dtype: torch.dtype) -> None:
     """Convert what the reference has, too, as the referee does: see `state.take_precision`."""
-    for name, value in model.state_dict(keep_vars=True).items():
-        if name in names and value.dtype == torch.float32:
+    constructed = {
+        name: value.dtype
+        for name, value in _convertible(reference).items()
+        if value.is_floating_point() or value.is_complex()
+    }
+    for name, value in _convertible(model).items():
+        if name not in constructed or is_lazy(value):
+            continue
+        if value.dtype in (constructed[name], torch.float32):
             value.data = value.data.to(dtype)
+
+
+def _convertible(model: nn.Module) -> dict[str, torch.Tensor]:
+    """The tensors of the model's `state_dict`, and its buffers that are not persistent, by name."""
+    found = dict(model.named_buffers(remove_duplicate=False))
+    values = model.state_dict(keep_vars=True).items()
+    return found | {name: v for name, v in values if isinstance(v, torch.Tensor)}
 
 
 def _load(name: str, source: str) -> dict[str, Any]:

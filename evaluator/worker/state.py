@@ -10,10 +10,11 @@ from torch import nn
 from torch.nn.parameter import is_lazy
 
 from evaluator.wire import ValueSpec, layout
-from evaluator.worker.tensors import Memory, read, spec_of, torch_dtype, write
+from evaluator.worker.tensors import Memory, read, spec_of, write
 
 __all__ = [
     "BufferKeeper",
+    "convert",
     "load_state",
     "publish_state",
     "redraw",
@@ -74,25 +75,48 @@ def load_state(model: nn.Module, memory: Memory, specs: Sequence[ValueSpec]) -> 
     return True
 
 
-def take_precision(model: nn.Module, specs: Sequence[ValueSpec]) -> None:
-    """Let a candidate's float32 state have the precision of the reference's, where names agree.
+def convert(model: nn.Module, device: torch.device, dtype: torch.dtype) -> dict[str, list[str]]:
+    """Move a reference to its device and its precision, as KernelBench does: by `Module.to`.
 
-    Modules are constructed in float32, and the reference is converted as KernelBench converts both.
-    What has another name, or another type already, is the candidate's own affair.
+    That converts all parameters and buffers of real or complex numbers, buffers that are not
+    persistent among them. Tensors in plain attributes stay as constructed.
+
+    Args:
+        model: As constructed; it is changed.
+        device: Where it is to be.
+        dtype: Its precision.
+
+    Returns:
+        Of each parameter and buffer that this converts, by name: its type as constructed, and now.
+    """
+    before = {
+        name: value.dtype
+        for name, value in _convertible(model).items()
+        if value.is_floating_point() or value.is_complex()
+    }
+    model.to(device=device, dtype=dtype)
+    after = _convertible(model)
+    return {name: [_word(was), _word(after[name].dtype)] for name, was in before.items()}
+
+
+def take_precision(model: nn.Module, conversions: Mapping[str, Sequence[str]]) -> None:
+    """Convert a candidate's parameters and buffers as the reference's were, where names agree.
+
+    KernelBench converts all of both. Here it is what has a name of the reference's, persistent or
+    not, and the type that the reference's had when constructed, or float32, in which modules are
+    constructed unless they say otherwise. What has another name, or another type, is the
+    candidate's own affair. Tensors in plain attributes stay as constructed, as the reference's do.
 
     Args:
         model: As constructed.
-        specs: The published state.
+        conversions: What `convert` returned for the reference.
     """
-    dtypes = {spec.name: torch_dtype(spec.dtype) for spec in specs}
-    for name, value in model.state_dict(keep_vars=True).items():
-        dtype = dtypes.get(name)
-        if not isinstance(value, torch.Tensor) or value.dtype != torch.float32 or dtype is None:
+    for name, value in _convertible(model).items():
+        if name not in conversions or is_lazy(value):
             continue
-        if is_lazy(value):
-            continue
-        if dtype.is_floating_point and dtype != torch.float32:
-            value.data = value.data.to(dtype)
+        was, now = (getattr(torch, word) for word in conversions[name])
+        if value.dtype in (was, torch.float32) and value.dtype != now:
+            value.data = value.data.to(now)
 
 
 def redraw(
@@ -163,6 +187,17 @@ def widen_plain_tensors(model: nn.Module) -> None:
         for name, value in _own_tensors(module, plain=True):
             if value.is_floating_point():
                 setattr(module, name, value.double())
+
+
+def _convertible(model: nn.Module) -> dict[str, torch.Tensor]:
+    """The tensors of the model's `state_dict`, and its buffers that are not persistent, by name."""
+    found = dict(model.named_buffers(remove_duplicate=False))
+    values = model.state_dict(keep_vars=True).items()
+    return found | {name: v for name, v in values if isinstance(v, torch.Tensor)}
+
+
+def _word(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
 
 
 def _own_tensors(module: nn.Module, *, plain: bool) -> list[tuple[str, torch.Tensor]]:

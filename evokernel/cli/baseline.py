@@ -11,7 +11,7 @@ import typer
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from evokernel.cli.problems import BundledScale, Precision
+from evokernel.cli.problems import BundledScale, Precision, PrecisionOption
 from evokernel.cli.reading import JsonOption, console, number, print_json
 from problems.errors import ConfigError
 
@@ -31,9 +31,7 @@ def baseline(
         BundledScale | None,
         typer.Option(help="Sizes of the problems. Default: official on a GPU, small on a CPU."),
     ] = None,
-    precision: Annotated[
-        Precision, typer.Option(help="Type of inputs and weights.")
-    ] = Precision.FP32,
+    precision: PrecisionOption = Precision.FP32,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     settings: Annotated[
         str | None,

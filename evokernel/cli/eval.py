@@ -10,7 +10,7 @@ import typer
 from rich.markup import escape
 
 from evokernel.cli.compat import NOTE, CompatOption, verdict_json
-from evokernel.cli.problems import BundledScale, Precision
+from evokernel.cli.problems import BundledScale, Precision, PrecisionOption
 from evokernel.cli.reading import (
     IdOption,
     JsonOption,
@@ -48,9 +48,7 @@ def evaluate(
             help="Sizes of the bundled problem. Default: official on a GPU, small on a CPU."
         ),
     ] = None,
-    precision: Annotated[
-        Precision, typer.Option(help="Type of inputs and weights.")
-    ] = Precision.FP32,
+    precision: PrecisionOption = Precision.FP32,
     device: Annotated[
         str, typer.Option(help="Where to measure: auto (a GPU where there is one), cpu or cuda.")
     ] = "auto",

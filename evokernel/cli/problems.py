@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -12,7 +13,7 @@ from rich.table import Table
 
 from evokernel.cli.reading import JsonOption, console, print_json
 
-__all__ = ["BundledScale", "Precision", "problems"]
+__all__ = ["BundledScale", "Precision", "PrecisionOption", "problems"]
 
 problems = typer.Typer(no_args_is_help=True, help="List the bundled problems, or show one.")
 
@@ -33,6 +34,7 @@ class BundledScale(StrEnum):
     TINY = "tiny"
 
 
+PrecisionOption = Annotated[Precision, typer.Option(help="Type of inputs and weights.")]
 _LevelOption = Annotated[int, typer.Option(help="Level of the problems.")]
 _ScaleOption = Annotated[BundledScale, typer.Option(help="Sizes of the problem.")]
 
@@ -124,6 +126,7 @@ def lint_problems(
         int | None, typer.Option("--id", help="Id of a bundled problem. Default: all.")
     ] = None,
     scale: _ScaleOption = BundledScale.SMALL,
+    precision: PrecisionOption = Precision.FP32,
     as_json: JsonOption = False,
 ) -> None:
     """Run problems on the CPU and tell which say little about a kernel, and why.
@@ -144,7 +147,7 @@ def lint_problems(
     referee = new_referee("cpu")
     try:
         referee.start()
-        for problem in chosen:
+        for problem in (replace(one, precision=precision.value) for one in chosen):
             remark = ""
             try:
                 seen = referee.lint(problem)

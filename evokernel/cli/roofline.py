@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,6 +11,7 @@ import typer
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
+from evokernel.cli.problems import Precision, PrecisionOption
 from evokernel.cli.reading import JsonOption, console, number, print_json
 from problems.errors import ConfigError, ProblemError
 
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
 
 __all__ = ["roofline"]
 
+_WORDS = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16"}
+
 
 def roofline(
     gpu: Annotated[str, typer.Option(help="Name of the GPU, such as H200; it need not be here.")],
@@ -31,6 +35,7 @@ def roofline(
     source: Annotated[
         Path | None, typer.Option(help="Folder of problems in KernelBench's layout.")
     ] = None,
+    precision: PrecisionOption = Precision.FP32,
     baseline: Annotated[
         Path | None,
         typer.Option(
@@ -52,7 +57,8 @@ def roofline(
 
     device = find_device(gpu)
     known = None if baseline is None else _load_baseline(baseline, device)
-    chosen, complaints = _load(level, problems, source)
+    loaded, complaints = _load(level, problems, source)
+    chosen = [replace(problem, precision=precision.value) for problem in loaded]
     bounds = asyncio.run(trace_bounds(chosen, device))
     complaints += [bound.complaint for bound in bounds if bound.light is None]
     for complaint in complaints:
@@ -63,7 +69,7 @@ def roofline(
     if as_json:
         print_json([_json(problem, light, known) for problem, light in lights])
     else:
-        _print(device, lights, known)
+        _print(device, lights, known, precision)
 
 
 def _load(level: int, ids: str | None, source: Path | None) -> tuple[Sequence[Problem], list[str]]:
@@ -121,14 +127,17 @@ def _json(problem: Problem, light: Light, baseline: Baseline | None) -> dict[str
 
 
 def _print(
-    device: Device, lights: Sequence[tuple[Problem, Light]], baseline: Baseline | None
+    device: Device,
+    lights: Sequence[tuple[Problem, Light]],
+    baseline: Baseline | None,
+    precision: Precision,
 ) -> None:
     out = console()
     estimated = "; estimated, not checked against its vendor" if device.estimated else ""
     out.print(
         f"Speed of light on {device.name}: {device.bandwidth_gbps:,.0f} GB/s, "
-        f"{device.matrix_tflops('fp32'):,.0f} TFLOP/s for float32 products ({device.source}"
-        f"{estimated})",
+        f"{device.matrix_tflops(precision.value):,.0f} TFLOP/s for {_WORDS[precision.value]} "
+        f"products ({device.source}{estimated})",
         markup=False,
         highlight=False,
         soft_wrap=True,

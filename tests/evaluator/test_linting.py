@@ -63,6 +63,17 @@ def test_small_outputs_are_a_remark_since_the_bound_follows_them(zygote: ZygoteH
     assert "by KernelBench's tolerance of 1e-04 zeros pass" in reply["remarks"][0]
 
 
+def test_in_half_precision_the_remark_is_of_kernelbench_s_tolerance_there(
+    zygote: ZygoteHarness,
+) -> None:
+    source = FRAME.format(forward="(self.linear(x) * y) * 1e-4")
+    for precision, remarks in (("fp32", False), ("bf16", True)):
+        worker = zygote.spawn("trace")
+        reply = worker.demand("lint", source=source, precision=precision, seed=3, domains=[])
+        zygote.kill(worker)
+        assert ("tolerance of 1e-02 zeros pass" in "".join(reply["remarks"])) is remarks
+
+
 def test_what_costs_no_more_than_being_called_is_named(zygote: ZygoteHarness) -> None:
     worker = zygote.spawn("trace")
     source = FRAME.format(forward="x[:1]").replace("self.linear = nn.Linear(64, 64)", "pass")

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from evaluator.processes import descendants, folder_bytes
-from tests.evaluator.worker_harness import WorkerHandle, ZygoteHarness, probe
+from tests.evaluator.worker_harness import EMPTY_CANDIDATE, WorkerHandle, ZygoteHarness, probe
 
 
 class Needs:
@@ -322,9 +322,7 @@ def test_memory_beyond_the_limit_is_refused(zygote: ZygoteHarness, needs: Needs)
     for body in ("return len(bytearray(100 << 30))", "import torch\nreturn torch.empty(100 << 30)"):
         source = "def probe():\n    " + body.replace("\n", "\n    ")
         source += "\n\nclass ModelNew:\n    def __init__(self):\n        probe()\n"
-        reply = worker.ask(
-            "open", index=0, source=source, init={"tuple": []}, inputs=[], state=[], seed=1
-        )
+        reply = worker.ask("open", source=source, **EMPTY_CANDIDATE)
         assert (reply["status"], reply["reason"]) == ("OUT_OF_MEMORY", "allocation_failed")
     assert probe(worker, "return len(bytearray(100 << 20))") == 100 << 20
     zygote.kill(worker)

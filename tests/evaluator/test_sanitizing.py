@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -68,6 +69,30 @@ def get_init_inputs():
     return []
 """
 )
+TABLED = problem_of(
+    """
+import torch
+from torch import nn
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(64, 64)
+        self.register_buffer("table", torch.rand(64, 64), persistent=False)
+
+    def forward(self, x):
+        return self.linear(x) @ self.table
+
+
+def get_inputs():
+    return [torch.rand(8, 64)]
+
+
+def get_init_inputs():
+    return []
+"""
+)
 PAST_THE_END = """\
 import torch
 import triton
@@ -110,6 +135,14 @@ def look(
 def test_a_candidate_is_called_on_inputs_of_its_problem(referee: Referee, tool: Path) -> None:
     found = look(referee, tool, "assert x.shape == (128, 2048) and x.std() > 0.1")
     assert found == Sanitized(check=MEMCHECK, errors=0), found
+
+
+def test_a_candidate_s_buffers_have_its_problem_s_precision(referee: Referee, tool: Path) -> None:
+    candidate = TABLED.source.replace("class Model(", "class ModelNew(")
+    half = replace(TABLED, precision="bf16")
+    assert referee.sanitize(half, candidate, tool, MEMCHECK).errors == 0
+    wrong = candidate.replace("@ self.table", "@ self.table.float()")
+    assert "same dtype" in referee.sanitize(half, wrong, tool, MEMCHECK).log
 
 
 def test_what_is_found_is_counted_and_told(referee: Referee, tool: Path) -> None:

@@ -166,6 +166,7 @@ def test_several_configurations_live_in_one_worker(problem: OpenProblem) -> None
         init=opened.opened["init"],
         inputs=opened.opened["inputs"],
         state=[],
+        conversions={},
         seed=7,
     )
     assert again["ok"]

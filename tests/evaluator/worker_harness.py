@@ -173,6 +173,7 @@ class ProblemHarness:
             init=self.opened["init"],
             inputs=self.opened["inputs"],
             state=self.opened["state"],
+            conversions=self.opened["conversions"],
             outputs=self.opened["outputs"],
             seed=7,
         )
@@ -248,6 +249,7 @@ EMPTY_CANDIDATE: dict[str, Any] = {
     "init": {"tuple": []},
     "inputs": [],
     "state": [],
+    "conversions": {},
     "seed": 7,
 }
 

@@ -71,6 +71,24 @@ def test_a_folder_of_problems_and_one_of_them_broken(tmp_path: Path) -> None:
     assert not hasattr(sys, "evil"), "a problem ran in this process"
 
 
+def test_bytes_and_products_follow_the_precision(tmp_path: Path) -> None:
+    folder = tmp_path / "level1"
+    folder.mkdir()
+    (folder / "1_Product.py").write_text(SOURCE.format(body="x @ x"))
+    (folder / "2_Relu.py").write_text(SOURCE.format(body="torch.relu(x)"))
+    words = ("--gpu", "H200", "--source", tmp_path, "--precision", "bf16")
+    done = call(*words, "--json")
+    assert done.exit_code == 0, done.stderr
+    rows = json.loads(done.stdout)
+    assert all(list(row) == KEYS for row in rows)
+    product, relu = rows
+    assert (product["bound"], product["flops"]) == ("compute", 2 * 4096**3)
+    assert product["sol_ms"] == pytest.approx(2 * 4096**3 / 989.4e9, rel=1e-3)
+    assert (relu["bound"], relu["bytes"]) == ("memory", 2 * 4096**2 * 2)
+    assert "989 TFLOP/s for bfloat16 products" in call(*words).stdout
+    assert "TFLOP/s for float32 products" in call(*words[:4]).stdout
+
+
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
