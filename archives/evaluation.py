@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
+from typing import Literal
 
 from archives.configuration import Configuration
 
@@ -14,6 +15,7 @@ __all__ = [
     "Evaluation",
     "Interval",
     "KernelFacts",
+    "LibraryPolicy",
     "Mismatch",
     "Reuse",
     "Rung",
@@ -23,6 +25,9 @@ __all__ = [
 
 LIBRARY_WORK = "library_work"
 """Reason of what a run's own policy rejects, though the referee found it right."""
+
+LibraryPolicy = Literal["allow", "mark", "reject"]
+"""What a candidate is worth to a run that leaves the work to a library's kernels."""
 
 
 class Status(StrEnum):

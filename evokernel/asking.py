@@ -176,9 +176,8 @@ async def inquire(
             f"the operator {operator.name} wants {wanted} parents, got {len(subject.parents)}: "
             "name each with --parent, out of a run given with --run"
         )
-    island = subject.search.population.islands[
-        subject.parents[0].slot.island if subject.parents else 0
-    ]
+    population = subject.search.population
+    island = population.islands[subject.parents[0].slot.island if subject.parents else 0]
     consult = _Listening(config.llm.models[0], config.llm.max_prompt_tokens, models)
     context = OperatorContext(
         problem=subject.search.problem,
@@ -188,6 +187,7 @@ async def inquire(
         generation=subject.search.reached + 1,
         island=island.index,
         known=subject.search.register.known_ids(),
+        library=population.config.evaluation.library,  # the run's, whoever asks about it
         settings=config.operators.settings.get(operator.name, {}),
         consult=consult,
         brief=subject.knowledge.brief_for(island),

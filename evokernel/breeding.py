@@ -294,6 +294,7 @@ class Breeder:
             lifted=brood.search.lifted,
             known=nest.known,
             relatives=brood.relatives,
+            library=self.config.evaluation.library,
             settings=self.config.operators.settings.get(operator, {}),
         )
 

@@ -6,6 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from archives.evaluation import LibraryPolicy
+
 __all__ = [
     "ArchiveConfig",
     "BudgetConfig",
@@ -21,8 +23,6 @@ __all__ = [
 Value = bool | int | float | str
 Setting = Value | tuple[Value, ...]
 Parameter = Setting | dict[str, Setting]
-LibraryPolicy = Literal["allow", "mark", "reject"]
-"""What a candidate is worth that leaves the work to a library's kernels."""
 
 
 class _Group(BaseModel):

@@ -110,13 +110,13 @@ class Knowledge:
     def _elites(self, island: Island) -> list[Elite]:
         """Elites of an island, then those of the archive, the fastest first."""
         if island.index not in self._candidates:
-            archive = self._search.population.archive
-            everyone = [*_ranked(island.grid.elites()), *_ranked(archive.elites())]
-            # Library calls alone teach nothing.
+            population = self._search.population
+            everyone = [*_ranked(island.grid.elites()), *_ranked(population.archive.elites())]
+            # What is no parent teaches nothing either.
             self._candidates[island.index] = [
                 elite
                 for elite in everyone
-                if self._evaluation(elite.candidate).facts.own_kernel_share != 0
+                if population.breeds(elite.candidate, self._evaluation(elite.candidate))
             ]
         return self._candidates[island.index]
 

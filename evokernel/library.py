@@ -5,11 +5,13 @@ other, and says what share of the time its own kernels take; what that is worth 
 policy (`evaluation.library`):
 
     mark    it counts as correct and fast, and not as sure: the report shows its share
-    allow   it counts as a kernel of its own does, as sure too; its share is shown all the same
+    allow   it counts as a kernel of its own does, as sure too, and is bred from even where it has
+            no kernel at all; its share is shown all the same
     reject  it has no fitness: it is recorded as a failure, and is no elite and no parent
 
-The reference itself is a run's fallback and is rejected by none. Where a share is not known,
-nothing is rejected for it. The policy is a run's for good: whoever resumes it cannot change it.
+The reference itself is a run's fallback: it is rejected by none, and bred from by none. Where a
+share is not known, nothing is rejected for it. The policy is a run's for good: whoever resumes it
+cannot change it. Language models are told of it.
 
 Covered: candidates that call a library openly. Not covered: the share is measured in the
 candidate's own process, so that one which forges it passes for a kernel of its own.
@@ -19,20 +21,42 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import lru_cache
 
 from pydantic import BaseModel, ValidationError
 
 from archives.candidate import Candidate
-from archives.evaluation import LIBRARY_WORK, Evaluation, Status
+from archives.evaluation import LIBRARY_WORK, Evaluation, LibraryPolicy, Status
 from archives.store import Store
 from evaluator.evaluator import EvaluationRequest
 from evokernel.fast_p import OWN_SHARE
-from evokernel.groups import LibraryPolicy
 from operators.seeds import reference_as_candidate
 from problems.errors import ConfigError
 from problems.problem import Problem
 
-__all__ = ["held_to", "is_reference", "policy_of"]
+__all__ = ["breeds", "held_to", "is_reference", "policy_of"]
+
+
+def breeds(
+    policy: LibraryPolicy, problem: Problem, candidate_id: str, evaluation: Evaluation
+) -> bool:
+    """Tell whether a correct candidate is one to breed from, and for models to learn from.
+
+    Library calls alone are a fallback worth keeping, but nothing to vary, unless the run counts
+    them; and of the reference every prompt tells anyway.
+
+    Args:
+        policy: The run's.
+        problem: The problem.
+        candidate_id: Id of the candidate.
+        evaluation: Its verdict.
+
+    Raises:
+        OperatorError: The problem's source does not parse.
+    """
+    if evaluation.facts.own_kernel_share != 0:
+        return True
+    return policy == "allow" and candidate_id != _reference_id(problem)
 
 
 def held_to(policy: LibraryPolicy, request: EvaluationRequest, verdict: Evaluation) -> Evaluation:
@@ -75,7 +99,7 @@ def is_reference(problem: Problem, candidate: Candidate) -> bool:
     Raises:
         OperatorError: The problem's source does not parse.
     """
-    return candidate.id == Candidate.of(problem.key, reference_as_candidate(problem)).id
+    return candidate.id == _reference_id(problem)
 
 
 def policy_of(store: Store) -> LibraryPolicy:
@@ -95,6 +119,12 @@ def policy_of(store: Store) -> LibraryPolicy:
             f"the configuration stored in {store.folder} has evaluation.library = {got!r}, "
             "expected one of allow, mark, reject: use the version that started the run"
         ) from error
+
+
+@lru_cache(maxsize=256)
+def _reference_id(problem: Problem) -> str:
+    """The id of the problem's reference, a candidate like others."""
+    return Candidate.of(problem.key, reference_as_candidate(problem)).id
 
 
 class _KeptEvaluation(BaseModel):

@@ -17,9 +17,11 @@ from archives.records import GenerationOutcome, Insertion, OperatorTally
 from evokernel.config import RunConfig
 from evokernel.ensemble import Ensemble
 from evokernel.island import Island
+from evokernel.library import breeds
 from evokernel.register import Child
 from evokernel.shares import update_credits
 from evokernel.streams import Streams
+from problems.problem import Problem
 
 __all__ = ["MIGRATE", "SEED", "Population", "is_final"]
 
@@ -52,15 +54,15 @@ class _Books:
 class Population:
     """The islands of one problem and the cell-wise best over all of them."""
 
-    def __init__(self, problem_key: str, config: RunConfig, streams: Streams) -> None:
+    def __init__(self, problem: Problem, config: RunConfig, streams: Streams) -> None:
         """Make empty islands.
 
         Args:
-            problem_key: Key of the problem.
+            problem: The problem.
             config: The run's configuration.
             streams: The problem's random streams.
         """
-        self.problem_key = problem_key
+        self.problem = problem
         self.config = config
         self.streams = streams
         self.axes = axes_named(config.archive.axes)
@@ -107,6 +109,10 @@ class Population:
             insertions=tuple(books.insertions), migrants=tuple(books.migrants), tallies=tallies
         )
 
+    def breeds(self, candidate: str, evaluation: Evaluation) -> bool:
+        """Tell whether a correct candidate is one to breed from; see `evokernel.library`."""
+        return breeds(self.config.evaluation.library, self.problem, candidate, evaluation)
+
     def withdraw(self, candidate: str) -> None:
         """Take a candidate out of every grid for good; the next best of its cells moves up."""
         self.withdrawn.add(candidate)
@@ -149,11 +155,10 @@ class Population:
         if attempt.model:
             before = books.gain_by_model.get(attempt.model, 0.0)
             books.gain_by_model[attempt.model] = before + gain
-        # Library calls alone are a fallback worth keeping, but nothing to vary.
-        breeds = evaluation.facts.own_kernel_share != 0
-        if self._settle(island, elite, books, breeds=breeds):
+        is_parent = self.breeds(child.result, evaluation)
+        if self._settle(island, elite, books, breeds=is_parent):
             account.accepted += 1
-            if generation == 0 and breeds:
+            if generation == 0 and is_parent:
                 island.founders.append(elite)
 
     def _archive_gain(self, elite: Elite) -> float:
@@ -174,7 +179,7 @@ class Population:
     def _tallies(self, generation: int, books: _Books) -> tuple[OperatorTally, ...]:
         return tuple(
             OperatorTally(
-                problem=self.problem_key,
+                problem=self.problem.key,
                 generation=generation,
                 operator=name,
                 attempts=account.attempts,
@@ -209,7 +214,7 @@ class Population:
             first = max(used, default=-1) + 1
             for index, elite in enumerate(elites, first):
                 slot = Slot(
-                    problem=self.problem_key,
+                    problem=self.problem.key,
                     generation=generation,
                     island=island.index,
                     index=index,

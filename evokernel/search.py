@@ -82,7 +82,7 @@ class ProblemSearch:
         return cls(
             problem=problem,
             index=index,
-            population=Population(problem.key, config, streams),
+            population=Population(problem, config, streams),
             register=Register(),
             streams=streams,
         )

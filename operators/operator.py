@@ -11,7 +11,7 @@ import numpy as np
 from archives.attempt import Slot
 from archives.candidate import Candidate
 from archives.configuration import Configuration
-from archives.evaluation import ConfigurationResult, Evaluation
+from archives.evaluation import ConfigurationResult, Evaluation, LibraryPolicy
 from operators.llm.consult import Briefing, Consult
 from operators.relatives import Relative
 from problems.graph import OperatorGraph
@@ -56,6 +56,7 @@ class OperatorContext:
         known: Ids of all candidates and programs already proposed for this problem.
         relatives: What was best for other problems of the family: bests before second bests, of
             each the nearest problem first; from finished generations only.
+        library: What the run makes of candidates that leave the work to a library.
         settings: The operator's own settings from the configuration.
         consult: Asks a language model; None where there is none to ask.
         brief: Tells what the search knows besides these parents; None where nobody does.
@@ -72,6 +73,7 @@ class OperatorContext:
     lifted: Sequence[Lifted] = ()
     known: Set[str] = frozenset()
     relatives: Sequence[Relative] = ()
+    library: LibraryPolicy = "mark"
     settings: Mapping[str, object] = field(default_factory=dict)
     consult: Consult | None = None
     brief: Callable[[Sequence[Parent]], Briefing] | None = None

@@ -5,9 +5,12 @@ What does not change within a problem is made once and kept.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from types import MappingProxyType
 
+from archives.evaluation import LibraryPolicy
 from operators.llm.consult import Briefing
 from operators.llm.describe import (
     LEADING_CONFIGURATIONS,
@@ -50,6 +53,26 @@ _LESSONS = (
     "Earlier programs for this problem, or for problems of its family, were thrown away. What they "
     "teach, most frequent first:\n"
 )
+_LIBRARY: Mapping[LibraryPolicy, str] = MappingProxyType(
+    {
+        "allow": (
+            "Library calls (`torch.matmul`, `F.conv2d`, ...) count as much as kernels of your own: "
+            "use them where nothing that you write is faster. They are what you are measured "
+            "against, so gain by fewer or cheaper ones, or by kernels for the rest of the work."
+        ),
+        "mark": (
+            "Library calls that do the main work (`torch.matmul`, `F.conv2d`, ...) gain nothing: "
+            "they are what you are measured against. Allocating, reshaping and viewing with torch "
+            "is fine."
+        ),
+        "reject": (
+            "No library calls that do the main work (`torch.matmul`, `F.conv2d`, ...): kernels of "
+            "your own must take nearly all of the time. Allocating, reshaping and viewing with "
+            "torch is fine."
+        ),
+    }
+)
+"""The last of the rules: what library work is worth, by the run's policy."""
 
 
 def common_sections(
@@ -60,11 +83,11 @@ def common_sections(
     What is the same for all prompts of a run stands first: providers keep common beginnings.
 
     Args:
-        context: Problem, graph and device.
+        context: Problem, graph, device, and what library work is worth.
         briefing: What the device allows.
         has_parent: Whether a parent shows what a program looks like, so that the example may go.
     """
-    sections = (*_forms(context.device, has_parent), *_problem(context.problem))
+    sections = (*_forms(context.device, context.library, has_parent), *_problem(context.problem))
     if context.graph is not None:
         sections += _graph(_Traced(context.problem.key, context.graph))
     return (*sections, _device(context, briefing))
@@ -149,10 +172,11 @@ class _Traced:
 
 
 @lru_cache(maxsize=8)
-def _forms(device: str, has_parent: bool) -> tuple[Section, ...]:
+def _forms(device: str, library: LibraryPolicy, has_parent: bool) -> tuple[Section, ...]:
     first, *others = template(_PLACES.get(device, "candidate_cuda"))
+    (rules,) = template("rules")
     return (
-        *template("rules"),
+        replace(rules, prose=f"{rules.prose}\n- {_LIBRARY[library]}"),
         replace(first, cut=Cut.SKELETON if has_parent else Cut.NEVER),
         *(replace(other, cut=Cut.SKELETON) for other in others),
         *template("configuration"),

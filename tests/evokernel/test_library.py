@@ -15,21 +15,23 @@ from rich.console import Console
 from archives.attempt import AttemptState
 from archives.candidate import Candidate
 from archives.configuration import read_configuration
-from archives.evaluation import Evaluation, KernelFacts, Rung, Status
+from archives.evaluation import Evaluation, KernelFacts, LibraryPolicy, Rung, Status
 from archives.export import canonical_export
 from archives.records import RunState
 from archives.store import Store
+from benchmarks.level1_page import line_of, page
 from evaluator.evaluator import EvaluationRequest, Purpose
+from evokernel.asking import inquire, subject_of_run
 from evokernel.cli.report import print_report
 from evokernel.config import RunConfig, resolve
 from evokernel.engine import Engine
-from evokernel.groups import LibraryPolicy
 from evokernel.launch import stored_config
 from evokernel.library import held_to, policy_of
 from evokernel.rechecking import Outcome, recheck
 from evokernel.replay import ReplayEvaluator
 from evokernel.report import Report, read_report
 from evokernel.report_json import report_to_json
+from operators.registry import OPERATORS
 from operators.seeds import reference_as_candidate
 from problems.errors import ConfigError
 from tests.evokernel import landscape as world
@@ -40,6 +42,7 @@ KEY = PROBLEM.key
 POLICIES: tuple[LibraryPolicy, ...] = ("allow", "mark", "reject")
 PRODUCT = "import torch\n\n\nclass ModelNew:\n    def forward(self, x):\n        return x @ x\n"
 """A program without a kernel of its own."""
+PRODUCT_ID = Candidate.of(KEY, PRODUCT).id
 REFERENCE = Candidate.of(KEY, reference_as_candidate(PROBLEM)).id
 
 
@@ -184,6 +187,14 @@ def elites(store: Store) -> set[str]:
     return {elite.candidate for elite in store.elites(KEY)}
 
 
+def parents(store: Store) -> set[str]:
+    """The candidates from which others were made, or that went to another island."""
+    attempts = store.attempts(KEY)
+    made = {attempt.slot: attempt.result for attempt in attempts}
+    found = {made[slot] for attempt in attempts for slot in attempt.parents}
+    return {each for each in found if each is not None}
+
+
 def texts(report: Report) -> str:
     out = StringIO()
     print_report(report, Console(file=out, width=200))
@@ -275,6 +286,32 @@ def test_a_program_without_any_kernel_is_verified_where_it_counts(
         assert data["geomean_with_fallback"] == pytest.approx(mean)
 
 
+@pytest.mark.parametrize("pool", [0, 3])
+@pytest.mark.parametrize(("policy", "is_parent"), [("allow", True), ("mark", False)])
+def test_a_program_without_any_kernel_is_a_parent_where_it_counts(
+    tmp_path: Path, policy: str, is_parent: bool, pool: int
+) -> None:
+    with searched(tmp_path / "run", policy, f"archive.pool={pool}", product=True) as store:
+        assert {PRODUCT_ID, REFERENCE} <= elites(store)
+        chosen = parents(store)
+        assert (PRODUCT_ID in chosen) == is_parent
+        assert REFERENCE not in chosen, "the fallback is nobody's parent"
+        assert chosen - {PRODUCT_ID}
+
+
+@pytest.mark.parametrize(("policy", "teaches"), [("allow", True), ("mark", False)])
+def test_models_learn_from_a_program_without_any_kernel_where_it_counts(
+    tmp_path: Path, policy: str, teaches: bool
+) -> None:
+    with searched(tmp_path / "run", policy, product=True) as store:
+        subject = subject_of_run(store, PROBLEM, ())
+        islands = subject.search.population.islands
+        told = [subject.knowledge.brief_for(island)(()).inspirations for island in islands]
+        ids = {parent.candidate.id for parents in told for parent in parents}
+        assert (PRODUCT_ID in ids) == teaches
+        assert REFERENCE not in ids, "the prompt tells of it anyway"
+
+
 def test_the_reference_itself_is_not_verified_where_library_work_counts(tmp_path: Path) -> None:
     settings = ("search.initial=0", "search.generations=0", "evaluation.verify_above=0.5")
     chosen = config("allow", *settings)
@@ -328,14 +365,18 @@ async def cancelled(store: Store, chosen: RunConfig, after: int) -> None:
     await asyncio.gather(running, return_exceptions=True)
 
 
-def test_a_resumed_run_keeps_its_policy_and_comes_to_the_same_end(tmp_path: Path) -> None:
-    with searched(tmp_path / "whole", "reject") as store:
+@pytest.mark.parametrize("policy", ["allow", "reject"])
+def test_a_resumed_run_keeps_its_policy_and_comes_to_the_same_end(
+    tmp_path: Path, policy: str
+) -> None:
+    chosen, seeds = config(policy), {KEY: [("product", PRODUCT)]}
+    with searched(tmp_path / "whole", policy, product=True) as store:
         expected = canonical_export(store)
         asked = store.counts().evaluations
     for after in (2, asked // 2, asked - 1):
         folder = tmp_path / str(after)
-        with world.new_store(folder, config("reject"), 1) as store:
-            asyncio.run(cancelled(store, config("reject"), after))
+        with world.new_store(folder, chosen, 1, seeds) as store:
+            asyncio.run(cancelled(store, chosen, after))
             assert store.run().state is RunState.STOPPED
         with Store.open(folder, write=True) as store:
             world.sit(store, stored_config(store), Openly())
@@ -369,6 +410,40 @@ def test_models_are_told_why_and_never_asked_to_repair_what_is_right(tmp_path: P
         assert len(library_slots(store)) > 3
         assert "llm.repair" not in {attempt.operator for attempt in store.attempts(KEY)}
     assert any("You cannot leave the work to torch's" in prompt for prompt in talker.prompts)
+
+
+@pytest.mark.parametrize(
+    ("policy", "rule"),
+    [("allow", "count as much as kernels of your own"), ("mark", "gain nothing")],
+)
+def test_models_are_told_what_library_work_is_worth(tmp_path: Path, policy: str, rule: str) -> None:
+    chosen = config(policy, talk.MODELS, 'operators.use=["llm.translate"]', "search.islands=1")
+    talker = talk.Talker(lambda model, prompt: talk.fenced(talk.any_point(model, prompt)))
+    with world.new_store(tmp_path / "run", chosen, 1) as store:
+        asyncio.run(talk.engine_with(store, chosen, talker, Openly()).run())
+        assert talker.prompts
+        assert all(rule in prompt for prompt in talker.prompts)
+        # Whoever asks about the run later asks by its policy, not by one's own.
+        asking = resolve(flags={"llm.models": ("test/one",)})
+        subject = subject_of_run(store, PROBLEM, ())
+        found = asyncio.run(inquire(subject, OPERATORS["llm.translate"], asking, None))
+        assert rule in found.exchanges[0].messages[-1].text
+
+
+@pytest.mark.parametrize(
+    ("policy", "sure", "lifted"), [("allow", "1.00", "3.00"), ("mark", "0.00", "1.00")]
+)
+def test_the_page_of_a_run_counts_by_its_policy(
+    tmp_path: Path, policy: str, sure: str, lifted: str
+) -> None:
+    with searched(tmp_path / "run", policy) as store:
+        report = read_report(store)
+        lines = [replace(line_of(store, one, {}), lifted=measured(0.0)) for one in report.problems]
+        text = page(report, lines)
+    assert f"| fast_2 sure, standard | {sure} |" in text
+    assert f"| fast_2 sure, matched | {sure} |" in text
+    assert f"| lifted Inductor alone, matched, with fallback | {lifted} |" in text
+    assert ("evaluation.library=allow" in text) == (policy == "allow")
 
 
 def odd(reply: str) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from archives.evaluation import Rung, Status
+from archives.evaluation import LibraryPolicy, Rung, Status
 from operators.llm.consult import Briefing
 from operators.llm.focus import FOCUSES, focus_sections
 from operators.llm.prompt import build_prompt, messages_of
@@ -99,6 +99,29 @@ def test_parents_of_a_crossover_come_slow_to_fast() -> None:
     shown = [s for s in prompt.sections if s.title.startswith("Parent ")]
     assert [section.title for section in shown] == ["Parent 3", "Parent 2", "Parent 1"]
     assert [section.data for section in shown] == [PROGRAM.format(style=s) for s in "abc"]
+
+
+@pytest.mark.parametrize("operator", OPERATORS)
+@pytest.mark.parametrize(
+    ("library", "sentence"),
+    [
+        ("allow", "count as much as kernels of your own"),
+        ("mark", "gain nothing: they are what you are measured against"),
+        ("reject", "kernels of your own must take nearly all of the time"),
+    ],
+)
+def test_the_rule_on_library_work_is_the_runs(
+    operator: str, library: LibraryPolicy, sentence: str
+) -> None:
+    def prompt(policy: LibraryPolicy) -> str:
+        given = replace(context(), library=policy)
+        return build_prompt(operator, given, parents_of(operator), briefing()).render()
+
+    text, usual = prompt(library), prompt("mark")
+    assert text.count(sentence) == 1
+    assert ("gain nothing" in text) == (library == "mark")
+    differs = [line for line in text.split("\n") if line not in usual.split("\n")]
+    assert len(differs) == (library != "mark"), "all else is the same"
 
 
 def test_what_is_not_known_is_not_said() -> None:
