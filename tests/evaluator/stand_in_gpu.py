@@ -30,7 +30,7 @@ from evaluator.referee.spawner import Spawner, Worker, WorkerPlan
 from evaluator.wire import Channel, ValueSpec
 from evaluator.worker.cuda.candidate import CudaCandidateWorker
 from evaluator.worker.cuda.reference import CudaReferenceWorker
-from evaluator.worker.serve import serve
+from evaluator.worker.serve import Handler, serve
 from evaluator.worker.tensors import Memory, torch_dtype
 from problems.graph import OperatorGraph
 from problems.problem import Problem
@@ -38,6 +38,8 @@ from problems.problem import Problem
 __all__ = ["StandInDriver", "StandInSpawner", "open_arena"]
 
 HANDLE_DIGITS = 128
+_SEEDED = frozenset({"open", "draw", "mix", "stock", "weights"})
+"""Ops that seed torch's generator, which threads share and processes do not: one at a time."""
 
 
 class StandInEvent:
@@ -144,6 +146,7 @@ class StandInSpawner(Spawner):
     def __init__(self, folder: Path) -> None:
         super().__init__(Deadlines(), sorted(os.sched_getaffinity(0)))
         self.folder = folder
+        self._seeding = threading.Lock()
 
     def spawn(self, plan: WorkerPlan) -> Worker:
         ours, theirs = Channel.pair()
@@ -154,6 +157,8 @@ class StandInSpawner(Spawner):
         }
         kinds = {"cuda_reference": CudaReferenceWorker, "cuda_candidate": CudaCandidateWorker}
         worker: Any = kinds[plan.role](memory, StandInDriver(waits=apart))
+        for op in _SEEDED & worker.handlers.keys():
+            worker.handlers[op] = self._alone(worker.handlers[op])
 
         def live() -> None:
             torch.set_grad_enabled(False)
@@ -163,6 +168,13 @@ class StandInSpawner(Spawner):
         threading.Thread(target=live, daemon=True).start()
         scratch = self.folder / f"scratch-{id(worker)}"
         return StandInWorker(self, ours, {"pid": 0, "isolation": "none"}, scratch)
+
+    def _alone(self, handler: Handler) -> Handler:
+        def served(request: dict[str, Any]) -> dict[str, Any]:
+            with self._seeding:
+                return handler(request)
+
+        return served
 
     def reap(self, worker: Worker, patience_s: float) -> int | None:
         del worker, patience_s
