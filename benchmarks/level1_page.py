@@ -135,7 +135,7 @@ def page(report: Report, lines: Sequence[Line]) -> str:
         f"`{report.referee_version}`: {len(searched)} of {len(lines)} problems had their turn, "
         f"{report.counts.evaluations} evaluations, {report.counts.verifications} verifications."
     )
-    if report.library == "allow":
+    if report.counts_library:
         head += " Library work counts as own kernels do (`evaluation.library=allow`)."
     parts = [head, _figures(report, lines, "all; no turn counts as 1.0")]
     if 0 < len(searched) < len(lines):
@@ -146,11 +146,10 @@ def page(report: Report, lines: Sequence[Line]) -> str:
 
 def _figures(report: Report, lines: Sequence[Line], which: str) -> str:
     """The issue's figures over some problems."""
-    counts_library = report.library == "allow"
 
     def summary(speedups: Iterable[float | None]) -> Summary:
         scores = [score_of(line.report, one) for line, one in zip(lines, speedups, strict=True)]
-        return summarise(scores, report.noise_floor, counts_library=counts_library)
+        return summarise(scores, report.noise_floor, counts_library=report.counts_library)
 
     standard = summary(line.report.speedup for line in lines)
     matched = summary(line.report.matched_speedup for line in lines)
@@ -158,7 +157,7 @@ def _figures(report: Report, lines: Sequence[Line], which: str) -> str:
     lifted = summarise(
         [_lifted_score(line.lifted) for line in lines],
         report.noise_floor,
-        counts_library=counts_library,
+        counts_library=report.counts_library,
     )
     shares = [s for s in (line.report.bytes_share for line in lines) if s is not None]
     over_lifted = (matched.geomean_with_fallback or 1.0) / (lifted.geomean_with_fallback or 1.0)

@@ -108,6 +108,11 @@ class Report:
         return self.problems[0].problem.precision if self.problems else "fp32"
 
     @property
+    def counts_library(self) -> bool:
+        """Whether library work counts as kernels of one's own do."""
+        return self.library == "allow"
+
+    @property
     def num_matched(self) -> int:
         """Problems that `matched` is about."""
         return len(_matchable(self.problems)) if self.matched is not None else 0

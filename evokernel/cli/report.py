@@ -88,7 +88,7 @@ def _headline(report: Report) -> str:
         of_those = "against eager torch at its defaults, "
     sure = summary.fast_p_sure[1.0]
     whose = " with a kernel of their own"
-    if report.library == "allow":
+    if report.counts_library:
         whose = ", library kernels allowed"
     if not counted or sure is None:
         return f"[bold]{report.name}[/bold]: no problem to report on yet"
@@ -153,7 +153,7 @@ def _device_facts(report: Report) -> Iterator[str]:
 
 def _library_policy(report: Report) -> Iterator[str]:
     """What library work was worth, where that is another thing than elsewhere."""
-    if report.library == "allow":
+    if report.counts_library:
         yield (
             "Library work is allowed (evaluation.library=allow): it counts in all figures, in "
             "fast_p sure too, as kernels of one's own do; column own tells them apart."

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from evaluator.referee.referee import Referee
 from tests.evaluator.referee_cases import new_referee
@@ -45,3 +47,17 @@ def problem(zygote: ZygoteHarness) -> Iterator[OpenProblem]:
     yield open_problem
     for harness in opened:
         harness.close()
+
+
+@pytest.fixture
+def stand_in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """What a worker's own process would have; the stand-in GPU's clock is the noisy host's."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("EVOKERNEL_BUILD_DIR", str(tmp_path))
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("evaluator.referee.cuda.clocks.ABSOLUTE_MS", 50.0)
+    monkeypatch.setattr("evaluator.referee.cuda.stopwatch.SLOWED_FACTOR", 50.0)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield tmp_path
+    torch.set_num_threads(threads)

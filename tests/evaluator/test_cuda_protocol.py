@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-import torch
 
 from archives.candidate import Candidate
 from archives.evaluation import Rung, Status
@@ -29,6 +28,8 @@ from tests.evaluator.stand_in_gpu import open_arena
 from tests.zoo.entries import cheats
 from tests.zoo.entries import problem as zoo_problem
 
+pytestmark = pytest.mark.usefixtures("stand_in_folder")
+
 HEAD = "import torch\nfrom torch import nn\n\n\nclass ModelNew(nn.Module):"
 SCALED = """
 import torch
@@ -47,20 +48,6 @@ def get_inputs():
 def get_init_inputs():
     return []
 """
-
-
-@pytest.fixture(autouse=True)
-def worker_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """What a worker's own process would have; the stand-in's clock is the noisy host's."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("EVOKERNEL_BUILD_DIR", str(tmp_path))
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
-    monkeypatch.setattr("evaluator.referee.cuda.clocks.ABSOLUTE_MS", 50.0)
-    monkeypatch.setattr("evaluator.referee.cuda.stopwatch.SLOWED_FACTOR", 50.0)
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 def same(problem: Problem) -> str:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
 
 import pytest
-import torch
 
 from archives.candidate import Candidate
 from archives.evaluation import Status
@@ -95,18 +94,10 @@ def test_short_calls_have_twins_where_their_reference_can_be_sealed_elsewhere() 
 
 
 @pytest.fixture
-def worker_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("EVOKERNEL_BUILD_DIR", str(tmp_path))
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
-    monkeypatch.setattr("evaluator.referee.cuda.clocks.ABSOLUTE_MS", 50.0)
-    monkeypatch.setattr("evaluator.referee.cuda.stopwatch.SLOWED_FACTOR", 50.0)
+def worker_folder(stand_in_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     # The stand-in queues nothing, so nothing can be sealed there.
     monkeypatch.setattr("evaluator.referee.cuda.arena.has_twins", lambda session: True)
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield tmp_path
-    torch.set_num_threads(threads)
+    return stand_in_folder
 
 
 class Processes:

@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from archives.evaluation import Interval
 from evaluator.referee.referee import Referee
 from evaluator.referee.single_calls import held_to_single_calls, num_pairs, slower_alone
 from evaluator.referee.timing import Block, Ratio
-from tests.evaluator.referee_cases import judge, new_referee
+from tests.evaluator.referee_cases import judge
 from tests.zoo.entries import cheats, problem
-
-
-@pytest.fixture(scope="module")
-def referee() -> Iterator[Referee]:
-    one = new_referee()
-    one.start()
-    yield one
-    one.close()
 
 
 def test_calls_merged_into_one_gain_nothing(referee: Referee) -> None:

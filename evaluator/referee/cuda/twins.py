@@ -13,6 +13,7 @@ candidate that slows its twin keeps what its own process gains.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 
 from archives.evaluation import Status
@@ -55,16 +56,15 @@ def twin_of(
         CandidateFailed: There is no verdict without a twin.
         EvaluatorError: It could not be started.
     """
-    twin = start()
-    try:
-        open_as_candidate(session, twin, hidden=hidden)
-        twin.stop()
-    except CandidateFailed as failure:
-        twin.end()
-        raise _not_timed(failure) from failure
-    except BaseException:
-        twin.end()
-        raise
+    with ExitStack() as held:
+        twin = start()
+        held.callback(twin.end)
+        try:
+            open_as_candidate(session, twin, hidden=hidden)
+            twin.stop()
+        except CandidateFailed as failure:
+            raise _not_timed(failure) from failure
+        held.pop_all()
     return twin
 
 
