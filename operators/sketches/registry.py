@@ -24,7 +24,7 @@ from operators.sketches.triton.convolution_gather import (
     SEPARABLE_CONVOLUTION,
     STAGED_SEPARABLE,
 )
-from operators.sketches.triton.depthwise import DEPTHWISE_CONVOLUTION
+from operators.sketches.triton.depthwise import DEPTHWISE_BY_FOURS, DEPTHWISE_CONVOLUTION
 from operators.sketches.triton.elementwise import TRITON_MAP
 from operators.sketches.triton.groups import (
     TRITON_GROUPS,
@@ -35,7 +35,7 @@ from operators.sketches.triton.matmul import PACKED_MATMUL, TILED_MATMUL
 from operators.sketches.triton.matmul_followed import PACKED_FOLLOWED, TILED_FOLLOWED
 from operators.sketches.triton.matmul_wide import WIDE_MATMUL
 from operators.sketches.triton.matvec import MATRIX_VECTOR as MATRIX_VECTOR_TRITON
-from operators.sketches.triton.pooling import SLIDING_POOL
+from operators.sketches.triton.pooling import POOL_BY_FOURS, SLIDING_POOL
 from operators.sketches.triton.scan import TRITON_SCAN
 from operators.sketches.triton.split import (
     TRITON_SPLIT,
@@ -92,7 +92,9 @@ SKETCHES: tuple[Sketch, ...] = (
     STAGED_SEPARABLE,
     NARROW_SEPARABLE,
     DEPTHWISE_CONVOLUTION,
+    DEPTHWISE_BY_FOURS,
     SLIDING_POOL,
+    POOL_BY_FOURS,
     ONLINE_ATTENTION,
     STAGED_ATTENTION,
     TILED_ATTENTION,

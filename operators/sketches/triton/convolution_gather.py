@@ -28,13 +28,13 @@ from operators.sketches.triton.convolution_gather_text import (
 from operators.sketches.triton.convolution_pack_text import PACK_TEXT, PACK_WEIGHT_TEXT
 from operators.sketches.triton.depthwise import depthwise_text, depthwise_values
 from operators.sketches.triton.layout_text import NEIGHBOURS_TEXT
-from operators.sketches.triton.pooling import (
+from operators.sketches.triton.precision import FLOATS
+from operators.sketches.triton.program import TritonProgram, write_program
+from operators.sketches.triton.slides import (
     windows_configuration,
     windows_space,
     windows_values,
 )
-from operators.sketches.triton.precision import FLOATS
-from operators.sketches.triton.program import TritonProgram, write_program
 from problems.graph import OperatorGraph, TensorSpec
 from problems.problem import Problem
 

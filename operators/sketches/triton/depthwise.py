@@ -1,6 +1,9 @@
-"""Sketch of depthwise convolutions of one or two dimensions."""
+"""Sketches of depthwise convolutions of one or two dimensions."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
 
 from operators.sketches.module import local_names
 from operators.sketches.patterns.convolution import Convolution
@@ -8,22 +11,23 @@ from operators.sketches.patterns.separable import find_depthwise
 from operators.sketches.patterns.windows import Windows
 from operators.sketches.sketch import Sketch
 from operators.sketches.triton.convolution import constants
-from operators.sketches.triton.pooling import (
-    is_rolling,
-    reaches_outside,
-    windows_configuration,
-    windows_space,
-    windows_values,
-)
 from operators.sketches.triton.pooling_text import Reduction, windows_text
 from operators.sketches.triton.precision import FLOATS
 from operators.sketches.triton.program import TritonProgram, write_program
+from operators.sketches.triton.slides import (
+    Slide,
+    by_fours,
+    by_windows,
+    is_rolling,
+    reaches_outside,
+)
 from problems.graph import OperatorGraph
 from problems.problem import Problem
 
-__all__ = ["DEPTHWISE_CONVOLUTION", "depthwise_text", "depthwise_values"]
+__all__ = ["DEPTHWISE_BY_FOURS", "DEPTHWISE_CONVOLUTION", "depthwise_text", "depthwise_values"]
 
 _MOST_TAPS = 128
+_WEIGHTED = Reduction(kind="sum", weighted=True)
 
 
 def depthwise_values(found: Convolution) -> dict[str, int]:
@@ -43,7 +47,7 @@ def depthwise_text(windows: Windows, warps: str = "num_warps") -> str:
         warps: Name of the parameter that holds the number of warps.
     """
     return windows_text(
-        Reduction(kind="sum", weighted=True),
+        _WEIGHTED,
         windows.kernel,
         rolling=is_rolling(windows),
         outside=reaches_outside(windows),
@@ -51,24 +55,30 @@ def depthwise_text(windows: Windows, warps: str = "num_warps") -> str:
     )
 
 
-def _write(problem: Problem, graph: OperatorGraph) -> str | None:
+def _write(
+    slide_of: Callable[[Reduction, Windows], Slide | None],
+    summary: str,
+    problem: Problem,
+    graph: OperatorGraph,
+) -> str | None:
     found = find_depthwise(graph, FLOATS)
     names = local_names(problem, graph)
     if found is None or names is None:
         return None
     windows = found.windows
-    if windows.kernel[1] * windows.kernel[2] > _MOST_TAPS:
+    slide = slide_of(_WEIGHTED, windows)
+    if slide is None or windows.kernel[1] * windows.kernel[2] > _MOST_TAPS:
         return None
-    values = windows_values(windows) | depthwise_values(found)
+    values = slide.values | depthwise_values(found)
     x, bias = names[found.x], names[found.bias] if found.bias else "None"
     return write_program(
         problem,
         graph,
         TritonProgram(
-            summary="Depthwise convolution: each input row is loaded once for all its outputs.",
-            space=windows_space(windows),
-            configuration=windows_configuration(windows),
-            kernels="\n".join((constants(values), depthwise_text(windows))),
+            summary=f"Depthwise convolution: {summary}",
+            space=slide.space,
+            configuration=slide.configuration,
+            kernels="\n".join((constants(values), slide.text)),
             values=tuple(v for v in (found.x, found.weight, found.bias) if v),
             body=(
                 f"out = torch.empty({found.shape}, dtype={x}.dtype, device={x}.device)",
@@ -79,5 +89,16 @@ def _write(problem: Problem, graph: OperatorGraph) -> str | None:
     )
 
 
-DEPTHWISE_CONVOLUTION = Sketch(name="depthwise-convolution", device="cuda", write=_write)
+DEPTHWISE_CONVOLUTION = Sketch(
+    name="depthwise-convolution",
+    device="cuda",
+    write=partial(_write, by_windows, "each input row is loaded once for all its outputs."),
+)
 """Convolutions of each channel by itself."""
+
+DEPTHWISE_BY_FOURS = Sketch(
+    name="depthwise-by-fours",
+    device="cuda",
+    write=partial(_write, by_fours, "four neighbouring outputs are made from vector loads."),
+)
+"""The same where windows overlap by all but one element."""

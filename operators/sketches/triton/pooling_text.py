@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from operators.sketches.triton.layout_text import NEIGHBOURS_TEXT
 
-__all__ = ["Reduction", "windows_text"]
+__all__ = ["Reduction", "finished_text", "windows_text"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,12 +201,7 @@ def windows_text(
         joined=reduction.joined("total", "value"),
     )
     plain = "\n".join(line for line in plain.split("\n") if line.strip() or not line)
-    finish = {
-        "": "return total",
-        "divisor": "return total * (1.0 / DIVISOR)",
-        "count": _COUNT.strip(),
-    }[reduction.divided]
-    parts = [_FINISHED.format(finish=finish), plain]
+    parts = [finished_text(reduction), plain]
     if rolling:
         begin, advance = _begin(reduction, kernel), _advance(reduction, kernel, outside=outside)
         parts.append(
@@ -216,6 +211,16 @@ def windows_text(
     launch = launch.format(warps=warps)
     limit = _LIMIT.format(warps=warps, when='not CONFIG["ROLLING"] and ' if rolling else "")
     return "\n".join((NEIGHBOURS_TEXT, *parts, _LAUNCH.format(limit=limit, launch=launch)))
+
+
+def finished_text(reduction: Reduction) -> str:
+    """Return the text of `finished`, which completes outputs, given the geometry's constants."""
+    finish = {
+        "": "return total",
+        "divisor": "return total * (1.0 / DIVISOR)",
+        "count": _COUNT.strip(),
+    }[reduction.divided]
+    return _FINISHED.format(finish=finish)
 
 
 _COUNT = """

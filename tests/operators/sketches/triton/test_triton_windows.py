@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from operators.sketches.triton.depthwise import DEPTHWISE_CONVOLUTION
-from operators.sketches.triton.pooling import SLIDING_POOL
+from operators.sketches.triton.depthwise import DEPTHWISE_BY_FOURS, DEPTHWISE_CONVOLUTION
+from operators.sketches.triton.pooling import POOL_BY_FOURS, SLIDING_POOL
 from problems.problem import Problem, Scale
 from problems.trace import trace
 from tests.operators.sketches.triton.interpreter import Case, case_of, cases_of, interpreted
@@ -45,6 +45,22 @@ DEPTHWISE = {
     "Conv2d(3, 3, 3, groups=3, stride=2, padding=1, dilation=2)": (1, 3, 9, 12),
     "Conv1d(4, 4, 3, groups=4)": (1, 4, 30),
 }
+FOURS = {
+    POOL_BY_FOURS: {
+        "MaxPool1d(8, stride=1, padding=4, dilation=3)": (2, 3, 44),
+        "MaxPool2d(4, stride=1, padding=1)": (1, 3, 7, 20),
+        "AvgPool1d(8, stride=1, padding=4)": (1, 3, 40),
+        "AvgPool1d(3, stride=1)": (1, 3, 37),
+        "AvgPool2d((3, 2), stride=1, padding=1, count_include_pad=False)": (1, 2, 6, 22),
+        "MaxPool3d((2, 3, 2), stride=1, padding=(1, 0, 1), dilation=(2, 1, 3))": (1, 2, 5, 6, 24),
+    },
+    DEPTHWISE_BY_FOURS: {
+        "Conv2d(3, 3, 3, groups=3, bias=False)": (2, 3, 9, 20),
+        "Conv2d(2, 6, (3, 5), groups=2, padding=2, dilation=(1, 3))": (2, 2, 6, 36),
+        "Conv2d(3, 3, (3, 1), groups=3)": (1, 3, 9, 16),
+        "Conv1d(4, 4, 3, groups=4)": (1, 4, 30),
+    },
+}
 
 
 def _cases() -> dict[str, Case]:
@@ -55,6 +71,10 @@ def _cases() -> dict[str, Case]:
         )
     for layer, shape in DEPTHWISE.items():
         cases |= cases_of(DEPTHWISE_CONVOLUTION, made(layer, shape), SMALL, variations=ONCE)
+    for sketch, layers in FOURS.items():
+        for layer, shape in layers.items():
+            specials = "Max" in layer
+            cases |= cases_of(sketch, made(layer, shape), SMALL, specials=specials, variations=ONCE)
     pool, depthwise = "MaxPool2d(2, stride=1)", "Conv2d(3, 3, 3, groups=3)"
     for precision in ("float16", "bfloat16"):
         cases[f"pool {precision}"] = case_of(
@@ -62,6 +82,9 @@ def _cases() -> dict[str, Case]:
         )
         cases[f"depthwise {precision}"] = case_of(
             DEPTHWISE_CONVOLUTION, made(depthwise, (1, 3, 5, 9)), SMALL, precision=precision
+        )
+        cases[f"fours {precision}"] = case_of(
+            DEPTHWISE_BY_FOURS, made(depthwise, (1, 3, 5, 24)), SMALL, precision=precision
         )
     return cases
 
@@ -82,5 +105,8 @@ def test_programs(name: str, verdicts: dict[str, str]) -> None:
 def test_other_graphs_are_left_alone() -> None:
     problem = made("MaxPool2d(2)", (1, 2, 4, 4), "self.layer(x).relu()")
     assert SLIDING_POOL.write(problem, trace(problem.source)) is None
+    problem = made("MaxPool2d(2)", (1, 2, 4, 4))
+    assert SLIDING_POOL.write(problem, trace(problem.source)) is not None
+    assert POOL_BY_FOURS.write(problem, trace(problem.source)) is None
     problem = made("Conv2d(2, 2, 3)", (1, 2, 5, 5))
     assert DEPTHWISE_CONVOLUTION.write(problem, trace(problem.source)) is None
