@@ -12,9 +12,10 @@ class KernelBenchVerdict:
     """What KernelBench would say of a candidate. Its process may have made it up.
 
     Attributes:
-        correct: Right within KernelBench's tolerance in each of its trials.
+        correct: Right within KernelBench's tolerance in each of its trials, and timed.
         log: Why not.
-        kernel_ms: Mean time of a call of the candidate, in ms; None where it is wrong.
+        kernel_ms: Mean time of a call of the candidate, in ms, on a GPU with a cold L2 cache and
+            to three digits; None where it is wrong.
         reference_ms: The same of the reference.
         proves_nothing: What passes in all trials without computing anything, such as "zeros": by
             these rules the problem says nothing of a kernel; "" where nothing does.
