@@ -7,8 +7,8 @@ of the search stands in, is marked as unverified, and is never sure.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 
 from archives.evaluation import DeviceFingerprint
@@ -22,16 +22,24 @@ from evokernel.library import policy_of
 from evokernel.lights import light_on
 from evokernel.matching import kept_baseline
 from evokernel.problem_report import Best, ProblemReport, best_of
-from problems.problem import Problem
+from problems.problem import Problem, Scale
 
 __all__ = [
     "Best",
+    "Figures",
     "OperatorReport",
     "ProblemReport",
     "Report",
     "best_of",
     "read_report",
 ]
+
+LEAST_REFERENCE_US = 20.0
+"""A GPU's reference that takes less says little: the lint's floor of a call, on the device itself.
+
+At 3.4 us a launch, which an H200 was measured to take, that is six of them."""
+LEAST_LAUNCHES = 2.0
+"""The floor in launches, on a device or host where one takes longer than 10 us."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +69,24 @@ class OperatorReport:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Figures:
+    """fast_p and means over some of a run's problems.
+
+    Attributes:
+        standard: Against the reference at torch's defaults.
+        matched: Against the fastest eager setting that is no less accurate, over the problems of
+            which it is known; None where it is known of no result.
+        num_problems: Problems that `standard` is about.
+        num_matched: Problems that `matched` is about.
+    """
+
+    standard: Summary
+    matched: Summary | None
+    num_problems: int
+    num_matched: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
     """Everything that is reported of a run.
 
@@ -78,6 +104,8 @@ class Report:
         standard: Figures against the reference at torch's defaults.
         matched: Figures against the fastest eager setting that is no less accurate, over the
             problems of which it is known; None where it is known of no result.
+        without_loose: The same two without the problems that are loose, of which KernelBench's
+            tolerance proves nothing; None: no such problem counts.
         over_best: Figures against the fastest of eager, compiled and autotuned torch, over the
             problems of which all three are known; None where there are none.
         baseline: The baseline of the matched and compiled speedups; None: there is none.
@@ -97,6 +125,7 @@ class Report:
     operators: tuple[OperatorReport, ...]
     standard: Summary
     matched: Summary | None
+    without_loose: Figures | None = None
     over_best: Summary | None = None
     baseline: Baseline | None = None
     rates: Rates | None = None
@@ -116,6 +145,17 @@ class Report:
     def num_matched(self) -> int:
         """Problems that `matched` is about."""
         return len(_matchable(self.problems)) if self.matched is not None else 0
+
+    @property
+    def loose(self) -> tuple[ProblemReport, ...]:
+        """Problems that count though KernelBench's tolerance proves nothing of them."""
+        return tuple(line for line in self.problems if line.counts and line.problem.loose)
+
+    @property
+    def short(self) -> tuple[ProblemReport, ...]:
+        """Problems that count though their reference takes hardly longer than a launch."""
+        found = (line for line in self.problems if line.counts)
+        return tuple(one for one in found if _is_short(one.best, self.device, self.rates))
 
     @property
     def climbs_by_matched(self) -> bool:
@@ -165,16 +205,14 @@ def read_report(store: Store, baseline: Baseline | None = None) -> Report:
         for state in store.problem_states()
         if state.status is ProblemStatus.SKIPPED
     }
-    lines = tuple(
-        _line(store, problem, skipped, baseline, run.device) for problem in store.problems()
-    )
+    found = (_line(store, problem, skipped, baseline, run.device) for problem in store.problems())
+    lines = tuple(_without_short(line, run.device, run.rates) for line in found)
     counted = [line for line in lines if line.counts]
     known = [score_of(line, line.over_best_of_torch) for line in counted if line.knows_torch]
-    matchable = _matchable(counted)
-    matched = [score_of(line, line.matched_speedup) for line in matchable]
-    is_matched = any(line.matched_speedup is not None for line in matchable)
+    telling = [line for line in counted if not line.problem.loose]
     noise_floor, library = run.noise_floor or 0.0, policy_of(store)
-    figures = partial(summarise, noise_floor=noise_floor, counts_library=library == "allow")
+    summary = partial(summarise, noise_floor=noise_floor, counts_library=library == "allow")
+    figures = _figures(counted, summary)
     return Report(
         name=run.name,
         state=run.state.value,
@@ -186,9 +224,10 @@ def read_report(store: Store, baseline: Baseline | None = None) -> Report:
         counts=store.counts(),
         problems=lines,
         operators=_operators(store.tallies()),
-        standard=figures([score_of(line, line.speedup) for line in counted]),
-        matched=figures(matched) if is_matched else None,
-        over_best=figures(known) if known else None,
+        standard=figures.standard,
+        matched=figures.matched,
+        without_loose=_figures(telling, summary) if len(telling) < len(counted) else None,
+        over_best=summary(known) if known else None,
         baseline=baseline,
         rates=run.rates,
         library=library,
@@ -226,6 +265,46 @@ def _line(
         num_cells=num_cells,
         baseline=settings,
         light=light_on(device, problem, store.graph(problem.key)),
+    )
+
+
+def _without_short(
+    line: ProblemReport, device: DeviceFingerprint | None, rates: Rates | None
+) -> ProblemReport:
+    """Leave out what takes hardly longer than a launch on the very device, numbers kept.
+
+    Reduced sizes count, as on a CPU: they are short by design, and no KernelBench numbers anyway.
+    """
+    reduced = line.problem.scale in (Scale.SMALL, Scale.TINY)
+    if reduced or line.best is None or not _is_short(line.best, device, rates):
+        return line
+    took_us = 1000 * (line.best.evaluation.reference_ms or 0.0)
+    reason = f"the reference takes {took_us:.0f} us, hardly more than a launch"
+    return replace(line, status="degenerate", reason=reason)
+
+
+def _is_short(best: Best | None, device: DeviceFingerprint | None, rates: Rates | None) -> bool:
+    """Whether a GPU's reference takes hardly longer than a launch; on a CPU the lint tells."""
+    if device is None or device.kind != "cuda" or best is None:
+        return False
+    launch_us = 0.0 if rates is None else 1000 * rates.launch_ms
+    reference_ms = best.evaluation.reference_ms
+    return reference_ms is not None and 1000 * reference_ms < max(
+        LEAST_REFERENCE_US, LEAST_LAUNCHES * launch_us
+    )
+
+
+def _figures(
+    lines: Sequence[ProblemReport], summary: Callable[[Sequence[Score]], Summary]
+) -> Figures:
+    matchable = _matchable(lines)
+    matched = [score_of(line, line.matched_speedup) for line in matchable]
+    is_matched = any(line.matched_speedup is not None for line in matchable)
+    return Figures(
+        standard=summary([score_of(line, line.speedup) for line in lines]),
+        matched=summary(matched) if is_matched else None,
+        num_problems=len(lines),
+        num_matched=len(matchable) if is_matched else 0,
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from evokernel.baselines import COMPILED
 from evokernel.fast_p import THRESHOLDS, Summary
 from evokernel.problem_report import ProblemReport
-from evokernel.report import Report
+from evokernel.report import Figures, Report
 
 __all__ = ["report_to_json"]
 
@@ -31,6 +31,7 @@ def report_to_json(report: Report) -> dict[str, Any]:
         "matched": None
         if report.matched is None
         else {**_summary_json(report.matched), "num_problems": report.num_matched},
+        "without_loose": _figures_json(report.without_loose),
         "over_best_of_torch": None
         if report.over_best is None
         else {**_summary_json(report.over_best), "num_problems": report.num_over_best},
@@ -45,9 +46,8 @@ def report_to_json(report: Report) -> dict[str, Any]:
         },
         "num_problems": sum(line.counts for line in report.problems),
         "num_degenerate": report.count("degenerate"),
-        "num_loose": sum(
-            line.counts and line.problem.loose is not None for line in report.problems
-        ),
+        "num_loose": len(report.loose),
+        "num_short": len(report.short),
         "num_skipped": report.count("skipped"),
         "num_attempts": report.counts.attempts,
         "num_evaluations": report.counts.evaluations,
@@ -78,6 +78,20 @@ def _summary_json(summary: Summary) -> dict[str, Any]:
         "fast_p_attainable": {f"{p:g}": summary.fast_p_attainable[p] for p in THRESHOLDS},
         "geomean_correct": summary.geomean_correct,
         "geomean_with_fallback": summary.geomean_with_fallback,
+    }
+
+
+def _figures_json(figures: Figures | None) -> dict[str, Any] | None:
+    """The figures over some of the problems, in the form of those over all."""
+    if figures is None:
+        return None
+    matched = figures.matched
+    return {
+        **_summary_json(figures.standard),
+        "num_problems": figures.num_problems,
+        "matched": None
+        if matched is None
+        else {**_summary_json(matched), "num_problems": figures.num_matched},
     }
 
 

@@ -27,6 +27,66 @@ def get_inputs():
 def get_init_inputs():
     return []
 """
+DRAWN_ALIKE = """
+import torch
+from torch import nn
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(1024, 1024)
+
+    def forward(self, x):
+        return {forward}
+
+
+def get_inputs():
+    return [torch.rand(64, 1024)]
+
+
+def get_init_inputs():
+    return []
+"""
+"""Weights and inputs are uniform: drawn under one seed they are the same numbers."""
+PATTERN = """
+import torch
+from torch import nn
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.Sequential({layers})
+
+    def forward(self, x):
+        x = self.layers(x)
+        return {outputs}
+
+
+def get_inputs():
+    return [torch.rand({shape})]
+
+
+def get_init_inputs():
+    return []
+"""
+DEEP = "*(nn.Sequential(nn.Linear(512, 512), nn.ReLU()) for _ in range(12))"
+PATTERNS = {
+    "a deep network": (DEEP, "x", "64, 512", "the answer to other inputs passes"),
+    "one softmax after another": (
+        "nn.Linear(512, 512), nn.Softmax(1)",
+        "torch.softmax(x, 1)",
+        "64, 512",
+        "a constant passes",
+    ),
+    "a softmax over a volume": (
+        "nn.AvgPool2d(2), nn.Conv2d(4, 8, 3)",
+        "torch.softmax(x.clamp(0, 1).flatten(2), 2)",
+        "2, 4, 300, 300",
+        "zeros pass",
+    ),
+}
 SOUND = "torch.relu(self.linear(x)) * y"
 FLAWED = {
     "relu of a minimum": ("torch.relu(self.linear(x) * y - 100) + 1", "the same whatever is drawn"),
@@ -36,12 +96,16 @@ FLAWED = {
 }
 
 
-def flaws_of(zygote: ZygoteHarness, forward: str, rows: int = 128) -> str:
+def seen_of(zygote: ZygoteHarness, source: str, seed: int = 3) -> tuple[str, str]:
+    """Flaws and remarks."""
     worker = zygote.spawn("trace")
-    source = FRAME.format(forward=forward).replace("128", str(rows))
-    reply = worker.demand("lint", source=source, precision="fp32", seed=3, domains=[])
+    reply = worker.demand("lint", source=source, precision="fp32", seed=seed, domains=[])
     zygote.kill(worker)
-    return "; ".join(reply["flaws"])
+    return "; ".join(reply["flaws"]), "; ".join(reply["remarks"])
+
+
+def flaws_of(zygote: ZygoteHarness, forward: str, rows: int = 128) -> str:
+    return seen_of(zygote, FRAME.format(forward=forward).replace("128", str(rows)))[0]
 
 
 @pytest.mark.parametrize("name", FLAWED)
@@ -50,8 +114,44 @@ def test_a_flaw_is_named(name: str, zygote: ZygoteHarness) -> None:
     assert reason in flaws_of(zygote, forward)
 
 
-def test_a_sound_problem_has_none(zygote: ZygoteHarness) -> None:
-    assert flaws_of(zygote, SOUND, rows=1024) == ""  # A quick core calls it in 19 us with 128.
+@pytest.mark.parametrize(
+    "forward", [SOUND, "torch.max(self.linear(x) * y, 1)", "(self.linear(x) * y > 0, y)"]
+)
+def test_a_sound_problem_has_none(zygote: ZygoteHarness, forward: str) -> None:
+    # A quick core calls it in 19 us with 128 rows.
+    source = FRAME.format(forward=forward).replace("128", "1024")
+    assert seen_of(zygote, source) == ("", "")
+
+
+@pytest.mark.parametrize("seed", [3, 2**62])
+def test_inputs_are_not_the_numbers_that_the_weights_are(zygote: ZygoteHarness, seed: int) -> None:
+    source = DRAWN_ALIKE.format(forward="3 + 1e-4 * self.linear(x)")
+    flaws, _ = seen_of(zygote, source, seed)
+    assert flaws == "the output is the same whatever is drawn"
+    source = DRAWN_ALIKE.format(forward="1e-3 * torch.softmax(self.linear(x), 1)")
+    flaws, remarks = seen_of(zygote, source, seed)
+    assert flaws == ""
+    assert "zeros pass" in remarks
+
+
+@pytest.mark.parametrize("name", PATTERNS)
+def test_what_computes_nothing_and_passes_by_kernelbench_s_tolerance_is_named(
+    name: str, zygote: ZygoteHarness
+) -> None:
+    layers, outputs, shape, remark = PATTERNS[name]
+    source = PATTERN.format(layers=layers, outputs=outputs, shape=shape)
+    flaws, remarks = seen_of(zygote, source)
+    assert flaws == ""
+    assert remarks.startswith("by KernelBench's tolerance of 1e-04 ")
+    assert remark in remarks
+
+
+def test_means_of_what_was_normalised_are_rounding_errors(zygote: ZygoteHarness) -> None:
+    layers = "nn.Conv2d(3, 24, 3), nn.GroupNorm(8, 24)"
+    source = PATTERN.format(layers=layers, outputs="x.mean((1, 2, 3))", shape="16, 3, 64, 64")
+    flaws, remarks = seen_of(zygote, source)
+    assert flaws.startswith("all outputs are rounding errors: in float64 they vanish")
+    assert remarks == ""
 
 
 def test_small_outputs_are_a_remark_since_the_bound_follows_them(zygote: ZygoteHarness) -> None:

@@ -92,6 +92,24 @@ def test_report_json_holds_the_promised_keys_and_numbers(small_run: Path) -> Non
     assert report["matched"]["geomean_with_fallback"] == pytest.approx((1.8 * 1.5) ** (1 / 6))
 
 
+def test_report_gives_its_figures_without_loose_problems_too(small_run: Path) -> None:
+    report = as_json("report", small_run)
+    rest = report["without_loose"]
+    assert (report["num_problems"], report["num_loose"], rest["num_problems"]) == (6, 1, 5)
+    # Left out is the one that nothing beats.
+    assert rest["fast_p"]["1"] == pytest.approx(3 / 5)
+    assert rest["fast_p_sure"]["1"] == pytest.approx(1 / 5)
+    assert rest["geomean_correct"] == pytest.approx((2.0 * 1.5 * 1.5) ** (1 / 3))
+    assert rest["geomean_with_fallback"] == pytest.approx((2.0 * 1.5) ** (1 / 5))
+    assert rest["matched"]["geomean_with_fallback"] == pytest.approx((1.8 * 1.5) ** (1 / 5))
+    assert rest["matched"]["num_problems"] == 5
+    text = " ".join(call("report", small_run).split())
+    first, second = text.split("The same without the 1 of which KernelBench's tolerance proves ")
+    assert second.startswith("nothing: 5 problems")
+    assert "fast_p sure, matched 17% 17%" in first
+    assert "fast_p sure, matched 20% 20%" in second
+
+
 def test_report_says_what_was_verified_and_not_what_the_search_measured(small_run: Path) -> None:
     line = as_json("report", small_run)["problems"][0]
     assert line["speedup"] == 2.0
