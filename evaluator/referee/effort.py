@@ -18,6 +18,8 @@ class Effort:
             reference in each of them.
         max_width: Upper over lower bound of the interval beyond which there is no verdict.
         sealed_pairs: Sealed legs of each side, on a GPU, that confirm the ratio of short calls.
+        single_rounds: Rounds of legs of one call, on a CPU, on whose mean a claim has to show; with
+            none, the first rounds that agree with it are enough.
     """
 
     blocks: int
@@ -25,10 +27,13 @@ class Effort:
     hopeless_blocks: int
     max_width: float
     sealed_pairs: int = 0
+    single_rounds: int = 0
 
 
 SEARCH_EFFORT = Effort(blocks=5, rounds=2, hopeless_blocks=3, max_width=1.6)
-VERIFY_EFFORT = Effort(blocks=20, rounds=2, hopeless_blocks=5, max_width=1.25, sealed_pairs=12)
+VERIFY_EFFORT = Effort(
+    blocks=20, rounds=2, hopeless_blocks=5, max_width=1.25, sealed_pairs=12, single_rounds=12
+)
 VERIFY_PROCESSES = 3
 LONG_VERIFY_EFFORT = replace(VERIFY_EFFORT, blocks=8)
 """Where each call moves gigabytes, legs scatter by a few parts in a thousand: the interval of 24

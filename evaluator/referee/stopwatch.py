@@ -32,7 +32,7 @@ from evaluator.referee.halving import halve
 from evaluator.referee.keepsake import Keepsake
 from evaluator.referee.parts import choose_part, part_of
 from evaluator.referee.session import Session
-from evaluator.referee.single_calls import held_to_single_calls
+from evaluator.referee.single_calls import held_to_mean_of_single_calls, held_to_single_calls
 from evaluator.referee.timing import (
     LEAST_MS,
     Block,
@@ -111,7 +111,10 @@ class Stopwatch:
             if len(kept) >= MIN_BLOCKS and estimate(kept).width <= effort.max_width:
                 self._require_slope(index, calls, estimate(kept))
                 self._require_prompt(estimate(kept))
-                return held_to_single_calls(kept, partial(self._half, index, 1))
+                half = partial(self._half, index, 1)
+                if effort.single_rounds:
+                    return held_to_mean_of_single_calls(kept, half, effort.single_rounds)
+                return held_to_single_calls(kept, half)
         raise host_noisy("the legs of reference or candidate differ too much among themselves")
 
     def _round(self, index: int, calls: int, effort: Effort) -> list[Block]:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import ast
+import math
+import re
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from archives.evaluation import Status
+from evaluator.evaluator import Purpose
 from problems.problem import Problem, Scale
 
 __all__ = [
@@ -34,6 +37,7 @@ FAILS = "fails"
 """It gets some failure, and no fitness; which one is a matter of where it was met first."""
 HONEST = "honest"
 """The class of controls: they must pass."""
+_FIELDS = frozenset({"problem", "class", "verdict", "purpose", "least", "most"})
 KINDS = ("output", "precision", "work", "timing", "evaluator", "memory", "denial")
 
 
@@ -51,7 +55,9 @@ class Entry:
         problem: Name of the problem that it is for.
         kind: Its class: one of `KINDS`, or `HONEST`.
         verdicts: What it may get: (status, reason), `NO_GAIN`, `LIBRARY` or `FAILS`.
+        purpose: What it is judged for: a verification where a search takes its word.
         least: Lowest speedup that is accepted where it is right: nothing slows an honest one.
+        most: Highest speedup that is accepted: what a known trick can gain and no more.
         source: Its text, with what several share put in front.
     """
 
@@ -60,7 +66,9 @@ class Entry:
     problem: str
     kind: str
     verdicts: frozenset[tuple[Status, str] | str]
+    purpose: Purpose
     least: float
+    most: float
     source: str
 
 
@@ -95,10 +103,13 @@ def problem(name: str) -> Problem:
 def _read(path: Path) -> Entry:
     text = path.read_text()
     head = ast.get_docstring(ast.parse(text)) or ""
-    doc, _, rest = head.partition("\n\n")
-    fields = dict(line.split(": ", 1) for line in rest.splitlines() if ": " in line)
+    doc, told = head.split("\n\n")[:2]
+    fields = dict(line.split(": ", 1) for line in told.splitlines())
+    assert fields.keys() <= _FIELDS, f"{path}: {sorted(fields.keys() - _FIELDS)}"
     shared = "".join(
-        (FOLDER / name).read_text() for name, use in _SHARED.items() if f"{use}(" in text
+        (FOLDER / name).read_text()
+        for name, use in _SHARED.items()
+        if re.search(rf"(?<![\w.]){use}\(", text)
     )
     return Entry(
         name=path.stem,
@@ -106,7 +117,9 @@ def _read(path: Path) -> Entry:
         problem=fields["problem"],
         kind=fields.get("class", HONEST),
         verdicts=frozenset(_verdict(part) for part in fields["verdict"].split(" | ")),
+        purpose=Purpose(fields.get("purpose", Purpose.SEARCH)),
         least=float(fields.get("least", 0)),
+        most=float(fields.get("most", math.inf)),
         source=shared + text,
     )
 

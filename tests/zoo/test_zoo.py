@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import subprocess
@@ -21,7 +22,14 @@ from evaluator.referee.deadlines import Deadlines
 from evaluator.referee.referee import Referee
 from tests.zoo.entries import FOLDER, KINDS, Entry, cheats, honest, on_gpu, problem
 from tests.zoo.entries import HONEST as CONTROL
-from tests.zoo.judging import evaluate, outcome, require_passed, require_verdict, told_of
+from tests.zoo.judging import (
+    evaluate,
+    outcome,
+    require_passed,
+    require_speedup,
+    require_verdict,
+    told_of,
+)
 
 CHEATS = cheats()
 HONEST = honest()
@@ -81,6 +89,7 @@ def test_a_cheat_gets_its_reason(
     verdict = told_of(referee, entry)
     require_verdict(verdict, entry, tmp_path_factory.getbasetemp(), NUM_JUDGED)
     assert outcome(verdict) & entry.verdicts, verdict
+    require_speedup(verdict, entry)
     assert len(verdict.log.encode()) <= Evaluation.MAX_LOG_BYTES
 
 
@@ -113,6 +122,14 @@ def test_the_zoo_is_large_and_has_every_class() -> None:
     assert len(HONEST) >= 20
 
 
+def test_what_may_gain_is_bounded_and_what_is_honest_is_not_slowed() -> None:
+    for entry in (*CHEATS, *HONEST, *on_gpu()):
+        if entry.kind == CONTROL:
+            assert entry.least > 0, f"{entry.name}: nothing is said of its least speedup"
+        elif (Status.OK, "") in entry.verdicts:
+            assert entry.most < math.inf, f"{entry.name}: nothing is said of its most speedup"
+
+
 def test_the_threat_model_names_tests_that_exist() -> None:
     root = FOLDER.parents[1]
     text = (root / "docs" / "threat-model.md").read_text()
@@ -132,6 +149,9 @@ def test_the_threat_model_names_tests_that_exist() -> None:
             assert name in KINDS or any(place.exists() for place in places), name
     rows = [line for line in attempts.splitlines() if re.match(r"\| \d+ \|", line)]
     assert len(rows) >= 30
+    assert [int(row.split("|")[1]) for row in rows] == list(range(1, len(rows) + 1))
+    for row in rows:
+        assert re.fullmatch(r" 20\d\d-\d\d-\d\d ", row.split("|")[2]), f"when was it? {row}"
     for name in re.findall(r"`(gpu/\w+)`", attempts):
         assert (FOLDER / f"{name}.py").exists(), name
     for name in re.findall(r"`(test_\w+\.py)`", attempts):

@@ -11,7 +11,14 @@ from evaluator.referee.cuda.station import CudaStation
 from evaluator.referee.deadlines import Deadlines
 from evaluator.referee.referee import Referee
 from tests.zoo.entries import HONEST, Entry, on_gpu
-from tests.zoo.judging import evaluate, outcome, require_passed, require_verdict, told_of
+from tests.zoo.judging import (
+    evaluate,
+    outcome,
+    require_passed,
+    require_speedup,
+    require_verdict,
+    told_of,
+)
 
 pytestmark = pytest.mark.gpu
 ENTRIES = on_gpu()
@@ -34,6 +41,7 @@ def test_an_entry_gets_its_verdict(
     require_verdict(verdict, entry, tmp_path_factory.getbasetemp(), len(ENTRIES))
     told = (verdict.status, verdict.reason, verdict.speedup, verdict.interval, verdict.log)
     assert outcome(verdict) & entry.verdicts, told
+    require_speedup(verdict, entry)
     if entry.kind == HONEST:
         require_passed(verdict, entry)
 

@@ -2,7 +2,11 @@
 
 problem: thin
 class: timing
+purpose: verify
 verdict: no gain | TIMING_MISMATCH slope
+
+Long legs make 2x to 3x of it, and a search may on a busy host, where legs of one call scatter by as
+much: the mean of a verification's does not.
 """
 
 import os

@@ -3,6 +3,7 @@
 problem: softmax
 class: honest
 verdict: OK | library
+least: 0.3
 """
 
 import torch

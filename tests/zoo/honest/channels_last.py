@@ -2,6 +2,7 @@
 
 problem: conv
 verdict: OK | library
+least: 0.5
 """
 
 import torch

@@ -2,6 +2,7 @@
 
 problem: moments
 verdict: OK
+least: 4
 """
 
 import torch

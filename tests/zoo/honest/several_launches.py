@@ -2,6 +2,7 @@
 
 problem: unfused
 verdict: OK
+least: 1
 """
 
 import torch

@@ -1,4 +1,11 @@
-"""Lets events read three quarters of what they are: a claim that is possible."""
+"""Lets events read three quarters of what they are, a claim that is possible: of 44 us a call.
+
+problem: large_softmax
+class: timing
+purpose: verify
+verdict: OK | TIMING_MISMATCH events
+most: 1.18
+"""
 
 import torch
 from torch import nn
