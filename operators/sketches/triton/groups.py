@@ -58,10 +58,10 @@ def _space(rows: Rows) -> tuple[Space, Configuration]:
     space: Space = {
         "BLOCK": (4096, 8192, 16384, 32768),
         "TILES": tuple(tiles),
-        "WAVES": (1, 2, 4),
+        "WAVES": (1, 2, 4, 8),
         "CACHE": ("", ".cs"),
-        "num_warps": (8, 16, 32),
-        "maxnreg": (64, 128),
+        "num_warps": (4, 8, 16, 32),
+        "maxnreg": (32, 64, 128),
     }
     configuration: dict[str, int | str] = {"BLOCK": 16384, "TILES": 1, "WAVES": 2, "maxnreg": 64}
     if size > 1 << 20:
@@ -150,7 +150,8 @@ def _word_names(rows: Rows) -> list[str]:
 
 
 def _body(rows: Rows, graph: OperatorGraph) -> list[str]:
-    constants = chosen(*_CONSTANTS, "num_warps", "maxnreg") | {
+    constants = chosen(*_CONSTANTS, "num_warps") | {
+        "maxnreg": "registers",
         "ROWS": "1",
         "MEMBERS": "members",
         "PADDED": "triton.next_power_of_2(members)",
@@ -162,7 +163,11 @@ def _body(rows: Rows, graph: OperatorGraph) -> list[str]:
     return [
         *rows.arguments.opening(rows.schedule, graph),
         f'members = triton.cdiv({size}, CONFIG["TILES"] * CONFIG["BLOCK"])',
-        f'groups = min({count}, processors(out.device) * CONFIG["WAVES"] // members)',
+        "# All programs run at the same time: as many as a multiprocessor has registers for.",
+        'most = 65536 // (32 * CONFIG["num_warps"])',
+        'registers = min(CONFIG["maxnreg"], most)',
+        'waves = min(CONFIG["WAVES"], most // registers)',
+        f"groups = min({count}, processors(out.device) * waves // members)",
         "if groups == 0:",
         '    raise ValueError(f"{members} programs a row are too many: raise BLOCK or TILES")',
         *(
