@@ -100,11 +100,11 @@ class KernelFacts:
         own_kernel_share: Share of the time spent in the candidate's own kernels, 0 to 1.
         reuse: Where reuse lives.
         work: Bytes (CPU: per iteration of the main vector loop; GPU: per program) handled.
-        bytes_ratio: Bytes moved over compulsory bytes, >= 1.
         vector_bits: Widest vector registers used by the machine code, in bits; 0: scalar.
         registers: Registers of a thread of a GPU's longest own kernel.
         shared_bytes: Shared memory of a program of that kernel.
         programs: Programs that it is launched with.
+        streams: Streams of a GPU that the kernels of one call ran on.
         spread: Largest difference between what calls on the same inputs return, over the output's
             root mean square; 0: they agree bit for bit; a `Mismatch`: more than a number can say.
     """
@@ -113,11 +113,11 @@ class KernelFacts:
     own_kernel_share: float | None = None
     reuse: Reuse | None = None
     work: int | None = None
-    bytes_ratio: float | None = None
     vector_bits: int | None = None
     registers: int | None = None
     shared_bytes: int | None = None
     programs: int | None = None
+    streams: int | None = None
     spread: float | Mismatch | None = None
 
 

@@ -6,6 +6,7 @@ Ray wraps exceptions in types of its own; a pair of kind and message crosses unc
 from __future__ import annotations
 
 import os
+import platform
 import threading
 from collections.abc import Callable, Sequence
 from typing import TypeVar
@@ -14,6 +15,7 @@ from archives.evaluation import Evaluation
 from archives.rates import Rates
 from evaluator.evaluator import Capacity, EvaluationRequest, Lint
 from evaluator.local import capacity_of
+from evaluator.referee.deadlines import Deadlines
 from evaluator.referee.referee import Referee, new_referee
 from problems.errors import EvaluatorError, ProblemError
 from problems.graph import OperatorGraph
@@ -30,14 +32,21 @@ Answer = tuple[str, T | str]
 class RefereeActor:
     """One referee on one device; methods run in threads of the actor."""
 
-    def __init__(self, device: str = "cpu", rates: Rates | None = None) -> None:
+    def __init__(
+        self,
+        device: str = "cpu",
+        rates: Rates | None = None,
+        deadlines: Deadlines | None = None,
+    ) -> None:
         """Find the device; a GPU is the one that Ray lets this actor see.
 
         Args:
             device: "cpu" or "cuda".
             rates: What it was measured to reach before; None: `start` measures that.
+            deadlines: How long each step of a candidate may take; None: as usual there.
         """
         self._device = device
+        self._deadlines = deadlines
         self._rates = rates
         self._started: Referee | None = None
         self._starting = threading.Lock()
@@ -47,7 +56,7 @@ class RefereeActor:
         # Whatever was asked of an actor that died comes to its successor at once, in threads.
         with self._starting:
             if self._started is None:
-                referee = new_referee(self._device)
+                referee = new_referee(self._device, deadlines=self._deadlines)
                 if self._rates is not None:
                     referee.calibrate(self._rates)
                 self._started = referee
@@ -56,6 +65,10 @@ class RefereeActor:
     def start(self, *, calibrate: bool) -> Answer[Capacity]:
         """Start the referee and tell what it can take."""
         return _answer(lambda: capacity_of(self._referee, calibrate=calibrate, known=self._rates))
+
+    def host(self) -> str:
+        """Return the name of the machine that the actor runs on."""
+        return platform.node()
 
     def pid(self) -> int:
         """Return the process that the actor runs in."""

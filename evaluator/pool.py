@@ -2,25 +2,26 @@
 
 One queue feeds every actor. An actor takes several requests at a time: candidates are built and
 checked while another one is timed. A problem goes where it is open already, if there is room. An
-actor that dies is replaced, and what it was doing is tried once more elsewhere.
+actor that dies is replaced, and what it was doing is tried once more elsewhere. Where Ray finds no
+place for another one in time, as after the death of a node, its seat is given up and the others go
+on.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import os
-import tempfile
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field, replace
-from types import ModuleType
 from typing import Any, TypeVar
 
 from archives.evaluation import Evaluation, Status
 from archives.rates import Rates
 from evaluator.actor import Answer, RefereeActor, unpack
+from evaluator.cluster import ActorDied, RaySession, outcome
 from evaluator.evaluator import Capacity, EvaluationRequest, Lint
+from evaluator.referee.deadlines import Deadlines
+from evaluator.seats import Seat, free_seat, joined
+from evaluator.succession import MAX_IN_FLIGHT, PLACED_S, failure_to_succeed, start_actor
 from problems.errors import EvaluatorError
 from problems.graph import OperatorGraph
 from problems.lifted import OPTION_SETS, Lifted
@@ -29,34 +30,9 @@ from problems.problem import Problem
 __all__ = ["Pool"]
 
 T = TypeVar("T")
-MAX_IN_FLIGHT = 16
-"""Requests that an actor of any device takes at most."""
-REMEMBERED_PROBLEMS = 8
 TRIES = 2
+_CLOSED_S = 10.0
 _LOG = logging.getLogger(__name__)
-
-
-class _ActorDied(Exception):
-    """The actor of a seat died while it worked."""
-
-
-@dataclass(slots=True, kw_only=True)
-class _Seat:
-    """One actor.
-
-    Attributes:
-        actor: Ray's handle.
-        room: Requests that it takes at a time.
-        busy: Requests that it works on.
-        problems: Keys of the problems it has open, most recent last.
-        rates: What its device was measured to reach, for whoever takes its place.
-    """
-
-    actor: Any
-    room: int = 1
-    busy: int = 0
-    problems: OrderedDict[str, None] = field(default_factory=OrderedDict)
-    rates: Rates | None = None
 
 
 class Pool:
@@ -70,6 +46,7 @@ class Pool:
         address: str | None = None,
         calibrate: bool = True,
         rates: Rates | None = None,
+        deadlines: Deadlines | None = None,
     ) -> None:
         """Prepare it; nothing starts before `start`.
 
@@ -77,55 +54,64 @@ class Pool:
             device: What each referee measures on: "cpu" or "cuda".
             num_actors: Referees; by default one, or one for each GPU that Ray has. On one host
                 those of a CPU take turns at the timed cores.
-            address: Of a running Ray cluster; None: start Ray on this machine.
+            address: Of a running Ray cluster; None or "local": start Ray on this machine.
             calibrate: Whether `start` measures the noise floor and what each device reaches.
             rates: What the devices were measured to reach before, as a resumed run knows.
+            deadlines: How long each step of a candidate may take; None: as usual on the device.
         """
         self._device = device
         self._num_actors = num_actors
-        self._version = ""
-        self._address = address
+        self._ray = RaySession(address)
         self._calibrate = calibrate
         self._rates = rates
-        self._seats: list[_Seat] = []
+        self._deadlines = deadlines
+        self._seats: list[Seat] = []
         self._free = asyncio.Condition()
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
-        self._ours = False
+        self._capacity: Capacity | None = None
+        self._absent = "the pool is not running: start it first"
 
     async def start(self) -> Capacity:
         """Start Ray and the referees; see `Evaluator.start`."""
-        await asyncio.to_thread(self._start_ray)
+        await asyncio.to_thread(self._ray.start)
         self._seats = [
-            _Seat(actor=self._new_actor(self._rates), rates=self._rates)
+            Seat(actor=self._new_actor(self._rates), rates=self._rates)
             for _ in range(self._actors_wanted())
         ]
         capacities: list[Capacity] = []
         if self._device == "cuda":
             # Side by side, as they will judge: each GPU has cores and a gate of its own.
-            capacities += await asyncio.gather(*(self._start_seat(seat) for seat in self._seats))
+            capacities += await asyncio.gather(*(self._start_first(seat) for seat in self._seats))
         else:
             for seat in self._seats:
                 # One after the other: they share the cores that are timed.
-                capacities.append(await self._start_seat(seat))
-        first = capacities[0]
-        self._version = first.referee_version
-        return replace(
-            first,
-            in_flight=sum(capacity.in_flight for capacity in capacities),
-            noise_floor=max(capacity.noise_floor for capacity in capacities),
-            noisy=any(capacity.noisy for capacity in capacities),
-        )
+                capacities.append(await self._start_first(seat))
+        self._capacity = joined(capacities, [seat.words for seat in self._seats])
+        return self._capacity
 
-    async def _start_seat(self, seat: _Seat) -> Capacity:
-        answer: Answer[Capacity] = await _result(seat.actor.start.remote(calibrate=self._calibrate))
-        capacity = unpack(answer)
-        seat.room = min(capacity.in_flight, MAX_IN_FLIGHT)
-        seat.rates = capacity.rates
-        return capacity
+    async def _start_first(self, seat: Seat) -> Capacity:
+        """Start an actor of a new pool.
+
+        Raises:
+            EvaluatorError: It does not come up.
+        """
+        try:
+            return await start_actor(seat, calibrate=self._calibrate)
+        except TimeoutError as error:
+            raise EvaluatorError(
+                f"{self._ray.words} had no place for one of {len(self._seats)} referees within "
+                f"{PLACED_S:.0f} s: 'ray status' shows whether other programs hold its GPUs; end "
+                "them, or leave those GPUs out by CUDA_VISIBLE_DEVICES as Ray is started"
+            ) from error
+        except ActorDied as error:
+            raise EvaluatorError(
+                f"a referee on {self._ray.words} died while it started: {error}"
+            ) from error
 
     async def actor_pids(self) -> list[int]:
-        """Return the process of each actor, for whoever watches them."""
-        return [await _result(seat.actor.pid.remote()) for seat in self._seats]
+        """Return the process of each actor, for whoever watches them; new ones are awaited."""
+        if settling := [seat.settling for seat in self._seats if seat.settling is not None]:
+            await asyncio.wait(settling)
+        return [await outcome(seat.actor.pid.remote()) for seat in self._seats]
 
     async def graph(self, problem: Problem) -> OperatorGraph:
         """Trace a problem; see `Evaluator.graph`."""
@@ -156,26 +142,29 @@ class Pool:
         """Judge a candidate; see `Evaluator.evaluate`."""
         try:
             answer: Answer[Evaluation] = await self._with_seat(
-                request.problem.key, lambda actor: _result(actor.evaluate.remote(request))
+                request.problem.key, lambda actor: outcome(actor.evaluate.remote(request))
             )
-        except _ActorDied:
+        except ActorDied:
             return Evaluation(
                 status=Status.CRASHED,
                 reason="evaluator_died",
                 log="The evaluator's own process died twice while it judged this candidate.",
-                referee_version=self._version,
+                referee_version=self._capacity.referee_version if self._capacity else "",
             )
         return unpack(answer)
 
     async def close(self) -> None:
-        """End every actor and, where the pool started it, Ray."""
+        """End every actor and, where the pool started or joined it, leave Ray."""
         seats, self._seats = self._seats, []
         for seat in seats:
+            if seat.settling is not None:
+                seat.settling.cancel()
+                continue
             try:
-                await asyncio.wait_for(_result(seat.actor.close.remote()), timeout=10)
-            except (TimeoutError, _ActorDied):
+                await asyncio.wait_for(outcome(seat.actor.close.remote()), timeout=_CLOSED_S)
+            except (TimeoutError, ActorDied):
                 _LOG.warning("an evaluator process did not end in time: it is killed")
-        await asyncio.to_thread(self._stop_ray, [seat.actor for seat in seats])
+        await asyncio.to_thread(self._leave, [seat.actor for seat in seats])
 
     async def _asked(self, what: str, problem: Problem, ask: Callable[[Any], Any]) -> T:
         """Ask some actor about a problem itself.
@@ -184,76 +173,86 @@ class Pool:
             EvaluatorError: Two actors died over it.
         """
         try:
-            return await self._with_seat(problem.key, lambda actor: _result(ask(actor)))
-        except _ActorDied as error:
+            return await self._with_seat(problem.key, lambda actor: outcome(ask(actor)))
+        except ActorDied as error:
             raise EvaluatorError(f"the evaluator's process died twice while it {what}") from error
 
     async def _with_seat(self, key: str, work: Callable[[Any], Awaitable[T]]) -> T:
         """Run a request on some actor; once more where the actor dies.
 
         Raises:
-            _ActorDied: It died both times.
+            ActorDied: It died both times.
+            EvaluatorError: No seat is left.
         """
-        for attempt in range(1, TRIES + 1):
+        tries = 0
+        while True:
             seat = await self._take(key)
             actor = seat.actor
             try:
+                if tries:
+                    # With a node all of its actors die, which is not the request's fault.
+                    await outcome(actor.pid.remote())
+                tries += 1
                 return await work(actor)
-            except _ActorDied:
-                _LOG.warning("an evaluator process died (try %d of %d)", attempt, TRIES)
+            except ActorDied:
+                _LOG.warning("an evaluator process died (try %d of %d)", tries, TRIES)
                 self._replace(seat, actor)
-                if attempt == TRIES:
+                if tries == TRIES:
                     raise
             finally:
                 await self._give(seat)
-        raise AssertionError("unreachable")
 
-    async def _take(self, key: str) -> _Seat:
-        async with self._free:
-            while (seat := self._seat_for(key)) is None:
-                await self._free.wait()
-            seat.busy += 1
-            seat.problems[key] = None
-            seat.problems.move_to_end(key)
-            while len(seat.problems) > REMEMBERED_PROBLEMS:
-                seat.problems.popitem(last=False)
-            return seat
-
-    def _seat_for(self, key: str) -> _Seat | None:
-        """The free seat that a problem's request should take; None: it waits.
-
-        Opening a problem takes seconds: it stays where it is open, unless others have little to do.
+    async def _take(self, key: str) -> Seat:
+        """Wait for a seat.
 
         Raises:
-            EvaluatorError: There are no seats.
+            EvaluatorError: There are none.
         """
-        if not self._seats:
-            raise EvaluatorError("the pool is not running: start it first")
-        homes = [seat for seat in self._seats if key in seat.problems]
-        free = [
-            seat
-            for seat in self._seats
-            if seat.busy < (seat.room if seat in homes or not homes else seat.room / 2)
-        ]
-        return min(free, key=lambda one: (one not in homes, one.busy), default=None)
+        async with self._free:
+            while (seat := free_seat(self._seats, key)) is None:
+                if not self._seats:
+                    raise EvaluatorError(self._absent)
+                await self._free.wait()
+            seat.take(key)
+            return seat
 
-    async def _give(self, seat: _Seat) -> None:
+    async def _give(self, seat: Seat) -> None:
         async with self._free:
             seat.busy -= 1
             # Not everyone who waits would take this seat.
             self._free.notify_all()
 
-    def _replace(self, seat: _Seat, dead: Any) -> None:  # noqa: ANN401 - Ray's handles have no type
-        """Seat a new actor, unless another request has done so already."""
-        if seat.actor is dead:
-            seat.actor = self._new_actor(seat.rates)
+    def _replace(self, seat: Seat, dead: Any) -> None:  # noqa: ANN401 - Ray's handles have no type
+        """Ask for a new actor, unless another request has done so or the seat is given up."""
+        if seat.actor is dead and seat in self._seats:
+            self._ray.kill(dead)
             seat.problems.clear()
+            seat.actor = self._new_actor(seat.rates)
+            seat.settling = asyncio.create_task(self._settle(seat))
+
+    async def _settle(self, seat: Seat) -> None:
+        """Wait for the new actor of a seat; give the seat up where none comes."""
+        assert self._capacity is not None
+        lost = await failure_to_succeed(seat, self._capacity, lambda: self._new_actor(seat.rates))
+        seat.settling = None
+        if lost:
+            self._seats.remove(seat)
+            self._ray.kill(seat.actor)
+            _LOG.warning(
+                "the referee on %s died, and %s; %d go on", seat.words, lost, len(self._seats)
+            )
+            self._absent = (
+                f"no referee is left: the last one, on {seat.words}, died, and {lost}; bring its "
+                "node back or add another one, then go on with 'evokernel resume'"
+            )
+        async with self._free:
+            self._free.notify_all()
 
     def _new_actor(self, rates: Rates | None) -> Any:  # noqa: ANN401 - Ray's handles have no type
         options = {"num_cpus": 0, "max_concurrency": MAX_IN_FLIGHT + 1, "max_restarts": 0}
         if self._device == "cuda":
             options["num_gpus"] = 1
-        return _ray().remote(RefereeActor).options(**options).remote(self._device, rates)
+        return self._ray.new_actor(RefereeActor, options, self._device, rates, self._deadlines)
 
     def _actors_wanted(self) -> int:
         """How many referees there are to be.
@@ -263,68 +262,17 @@ class Pool:
         """
         if self._device != "cuda":
             return self._num_actors or 1
-        there = int(_ray().cluster_resources().get("GPU", 0))
+        there = self._ray.num_gpus()
         wanted = there if self._num_actors is None else self._num_actors
         if not 0 < wanted <= there:
             raise EvaluatorError(
-                f"{max(wanted, 1)} referee(s) on GPUs were asked for, Ray has {there} GPU(s): "
-                "look at nvidia-smi and CUDA_VISIBLE_DEVICES, or measure with --device cpu"
+                f"{max(wanted, 1)} referee(s) on GPUs were asked for, Ray has {there} GPU(s) on "
+                f"{self._ray.words}: look at nvidia-smi and CUDA_VISIBLE_DEVICES, or measure with "
+                "--device cpu"
             )
         return wanted
 
-    def _start_ray(self) -> None:
-        ray = _ray()
-        if ray.is_initialized():
-            return
-        self._folder = tempfile.TemporaryDirectory(prefix="evokernel-ray-")
-        settings: dict[str, Any] = {
-            "namespace": "evokernel",
-            # Else a stray evaluator.py in the user's folder would win over ours.
-            "runtime_env": {"working_dir": self._folder.name},
-            "log_to_driver": False,
-            "logging_level": logging.ERROR,
-        }
-        if self._address is None:
-            settings |= {"include_dashboard": False, "num_cpus": max(os.cpu_count() or 1, 2)}
-        else:
-            settings |= {"address": self._address}
-        try:
-            ray.init(**settings)
-        except (ConnectionError, OSError, RuntimeError, ValueError) as error:
-            raise EvaluatorError(
-                f"Ray could not be started at {self._address or 'this machine'}: {error}"
-            ) from error
-        self._ours = True
-
-    def _stop_ray(self, actors: list[Any]) -> None:
-        ray = _ray()
+    def _leave(self, actors: list[Any]) -> None:
         for actor in actors:
-            ray.kill(actor)
-        if self._ours:
-            ray.shutdown()
-            self._ours = False
-        if self._folder is not None:
-            self._folder.cleanup()
-            self._folder = None
-
-
-def _ray() -> ModuleType:
-    """Import Ray at its first use: it takes a second."""
-    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-    import ray
-
-    module: ModuleType = ray
-    return module
-
-
-async def _result(reference: Awaitable[T]) -> T:
-    """Wait for an actor's answer.
-
-    Raises:
-        _ActorDied: The actor died first.
-    """
-    errors = _ray().exceptions
-    try:
-        return await reference
-    except errors.RayActorError as error:
-        raise _ActorDied(str(error)) from error
+            self._ray.kill(actor)
+        self._ray.stop()

@@ -47,7 +47,7 @@ def run(
         evaluator: Whoever measures; None: the pool of this machine.
         flags: As on the command line: level, problems, generations, max_minutes,
             max_evaluations, llm (names of models), max_cost, seeds, from_run, source,
-            problem_file, scale, precision, device, rng_seed.
+            problem_file, scale, precision, device, ray_address, rng_seed.
 
     Raises:
         ConfigError: A value is wrong; the sentence says which.
@@ -178,6 +178,7 @@ _FLAGS = {
     "scale": "problems.scale",
     "precision": "problems.precision",
     "device": "problems.device",
+    "ray_address": "evaluation.ray_address",
     "rng_seed": "rng_seed",
 }
 

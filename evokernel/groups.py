@@ -130,7 +130,7 @@ class EvaluationConfig(_Group):
     """Referees of a CPU; those of one host take turns at its timed cores. On GPUs there is one for
     each, and every GPU is used."""
     ray_address: str | None = None
-    """Address of a Ray cluster that runs already; None: Ray is started on this machine."""
+    """Address of a Ray cluster that runs already; None or "local": Ray starts on this machine."""
     verify: bool = True
     """Verify the best of each archive in fresh processes at its end."""
     verify_above: float = Field(default=1.02, ge=0)
@@ -139,6 +139,13 @@ class EvaluationConfig(_Group):
     """Elites of one problem that may fail their verification before it is left unverified."""
     failures: int = Field(default=8, ge=1, le=1000)
     """Failures of the evaluator itself in a row that end the run."""
+    build_s: float | None = Field(default=None, gt=0, le=86_400)
+    """Seconds that building and constructing one configuration of a candidate may take; None: 60 on
+    a CPU, 240 on a GPU, and of a Triton program 45 for each four kernels."""
+    check_s: float = Field(default=10.0, gt=0, le=86_400)
+    """Seconds that a call which is checked may take, and 30 times what the reference takes."""
+    time_s: float = Field(default=10.0, gt=0, le=86_400)
+    """Seconds that a leg which is timed may take, and 30 times what the reference takes for it."""
     library: LibraryPolicy = "mark"
     """What a candidate is worth whose own kernels take less than 90 % of the time: "mark": never
     sure; "allow": as much as a kernel of its own; "reject": no fitness."""

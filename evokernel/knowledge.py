@@ -19,6 +19,7 @@ from archives.rates import Rates
 from evaluator.referee.ceiling import ceiling_ms
 from evaluator.referee.hardware import find_device
 from evaluator.referee.roofline import light, work_of
+from evaluator.referee.source_domains import known_domains
 from evokernel.island import Island
 from evokernel.search import ProblemSearch
 from operators.llm.consult import Briefing, Speed
@@ -151,7 +152,7 @@ def speed_of(
     """
     if search.graph is None:
         return None
-    work = work_of(search.graph, search.problem.domains)
+    work = work_of(search.graph, known_domains(search.problem, search.graph))
     plain = Speed(device=device.name, bytes=work.bytes, flops=work.flops)
     try:
         row = find_device(device.name)

@@ -20,6 +20,7 @@ from evokernel.baselines import Baseline
 from evokernel.chosen_problems import chosen_problems
 from evokernel.config import LlmConfig, RunConfig, adjust
 from evokernel.consulting import Consulting, Models, Record
+from evokernel.deadlines import deadlines_of
 from evokernel.devices import DEVICE_WORDS, device_kind
 from evokernel.engine import Ending, Engine
 from evokernel.founders import Kernels, gather_founders
@@ -114,6 +115,8 @@ class Plan:
 def make_plan(config: RunConfig, *, asks: bool = True) -> Plan:
     """Load what a configuration names; starts nothing and writes nothing.
 
+    A Ray cluster that it names is asked whether there are GPUs.
+
     Args:
         config: What the run is to do.
         asks: False where no model will be asked, whose keys need not be there then.
@@ -124,10 +127,11 @@ def make_plan(config: RunConfig, *, asks: bool = True) -> Plan:
         ProblemError: No problem can be loaded.
         OperatorError: An operator cannot be loaded, or there is no folder of seeds.
         StoreError: There is no such run to start from.
+        EvaluatorError: The Ray cluster that it names cannot be joined.
     """
     if config.evaluation.baseline is not None:
         load_baseline(Path(config.evaluation.baseline))
-    device = device_kind(config.problems.device)
+    device = device_kind(config.problems.device, config.evaluation.ray_address)
     axes_named(config.archive.axes)
     operators = load_operators(config)
     problems, complaints = chosen_problems(config.problems, device)
@@ -224,6 +228,7 @@ def reopen(folder: Path, changes: Mapping[str, object] | None = None) -> tuple[S
         StoreError: There is no such run, or another engine holds it.
         ConfigError: Its configuration is one of another version of EvoKernel, or a new value is
             out of range.
+        EvaluatorError: The Ray cluster that it names cannot be joined.
     """
     store = Store.open(folder, write=True)
     try:
@@ -233,7 +238,7 @@ def reopen(folder: Path, changes: Mapping[str, object] | None = None) -> tuple[S
             config=adjusted,
             problems=tuple(store.problems()),
             operators=load_operators(adjusted),
-            device=device_kind(adjusted.problems.device),
+            device=device_kind(adjusted.problems.device, adjusted.evaluation.ray_address),
             notes=check_models(adjusted.llm, Path.cwd()),
         )
         if adjusted != config:
@@ -357,7 +362,7 @@ def _reached(state: ProblemState) -> int:
 
 
 def _pool(config: RunConfig, device: str, run: RunRecord) -> Evaluator:
-    """The pool of this machine; a resumed run keeps its noise floor, and the same ceiling."""
+    """The pool of this machine or of a cluster; a resumed run keeps its noise floor and ceiling."""
     from evaluator.pool import Pool
 
     # Referees of a CPU take turns at its cores; a GPU has one, and every GPU is used.
@@ -368,4 +373,5 @@ def _pool(config: RunConfig, device: str, run: RunRecord) -> Evaluator:
         address=config.evaluation.ray_address,
         calibrate=run.device is None,
         rates=run.rates,
+        deadlines=deadlines_of(config.evaluation, device),
     )

@@ -1,4 +1,8 @@
-"""The speed of light of many problems on one device, as workers trace them or a run knows them."""
+"""The speed of light of many problems on one device, as workers trace them or a run knows them.
+
+Where a problem states no domains they are read off its source: triangles and symmetric halves count
+as they do in the catalogue.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +14,7 @@ from archives.evaluation import DeviceFingerprint
 from evaluator.evaluator import Evaluator
 from evaluator.referee.hardware import Device, find_device
 from evaluator.referee.roofline import Light, light, work_of
+from evaluator.referee.source_domains import known_domains
 from problems.errors import ConfigError, ProblemError
 from problems.graph import OperatorGraph
 from problems.problem import Problem
@@ -51,7 +56,7 @@ def light_on(
         row = find_device(device.name)
     except ConfigError:
         return None
-    return light(work_of(graph, problem.domains), row, problem.precision)
+    return light(work_of(graph, known_domains(problem, graph)), row, problem.precision)
 
 
 async def trace_bounds(
@@ -79,7 +84,8 @@ async def trace_bounds(
             graph = await evaluator.graph(problem)
         except ProblemError as error:
             return Bound(problem=problem, complaint=str(error))
-        found = light(work_of(graph, problem.domains), device, problem.precision)
+        work = work_of(graph, known_domains(problem, graph))
+        found = light(work, device, problem.precision)
         return Bound(problem=problem, light=found)
 
     try:

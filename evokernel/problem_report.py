@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from archives.candidate import Candidate
 from archives.evaluation import Evaluation, Rung, Status
 from archives.store import Store
+from evaluator.referee.ceiling import told_in
 from evaluator.referee.roofline import Light
 from evokernel.baselines import Setting, matched_speedup, speedup_over, speedup_over_best
 from operators.seeds import reference_as_candidate
@@ -111,6 +112,11 @@ class ProblemReport:
     def roofline_share(self) -> float | None:
         """Ceiling time over measured time of the best; None where it is not known."""
         return None if self.best is None else self.best.evaluation.roofline_share
+
+    @property
+    def light_says(self) -> str:
+        """What is suspicious of the best one's time by the roofline, in a sentence; else ""."""
+        return "" if self.best is None else told_in(self.best.evaluation.log)
 
     @property
     def cap(self) -> float | None:

@@ -130,7 +130,7 @@ class CandidateProcess:
 
     def call(self, index: int, base: int) -> Outputs:
         """Run one call on an input set, free memory poisoned before."""
-        deadline = self._deadlines.of_calls(1, self._session.alone_ms)
+        deadline = self._deadlines.of_check(self._session.alone_ms)
         reply = self._ask(
             "call", deadline, Status.RUNTIME_ERROR, index=index, base=base, poison=True
         )
@@ -141,7 +141,7 @@ class CandidateProcess:
 
         The process gets no time before the clock starts nor after it has stopped.
         """
-        deadline = self._deadlines.of_calls(len(bases), self._session.alone_ms)
+        deadline = self._deadlines.of_leg(len(bases), self._session.alone_ms)
         self._worker.stop()
         start = perf_counter()
         self._worker.resume()

@@ -22,7 +22,7 @@ from evaluator.referee.effort import VERIFY_EFFORT
 from evaluator.referee.in_turn import SetsInTurn
 from evaluator.referee.inputs import RENEWAL
 from evaluator.referee.ladder import climb
-from evaluator.referee.possible import cpu_limits
+from evaluator.referee.possible import cpu_limits, record
 from evaluator.referee.rating import measured_rates
 from evaluator.referee.scheduling import thread_settings
 from evaluator.referee.session import Session
@@ -134,7 +134,8 @@ class CpuStation:
         with self._sessions.borrow(request.problem) as session:
             ratio, winner = self._judge(session, request, findings)
         graph = self._graph(request.problem)
-        findings.roofline_share = self._limits.require_possible(request.problem, graph, ratio)
+        domains = session.opened.domains
+        record(self._limits.require_possible(request.problem, graph, ratio, domains), findings)
         return ratio, winner
 
     def calibrate(self, known: Rates | None = None) -> Rates | None:

@@ -8,22 +8,24 @@ beyond its caches, or one call of a function. Not covered: see `ceiling`.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from threading import Lock
+from typing import Any
 
 from archives.evaluation import DeviceFingerprint, Status
 from archives.rates import Rates
-from evaluator.referee.ceiling import corrected, hold_against_light
+from evaluator.referee.ceiling import Finding, corrected, hold_against_light, told
 from evaluator.referee.failure import CandidateFailed
 from evaluator.referee.hardware import Device
 from evaluator.referee.roofline import Light, Work, light, work_of
 from evaluator.referee.timing import Ratio
+from evaluator.referee.verdict import Findings
 from problems.graph import OperatorGraph
-from problems.problem import Problem
+from problems.problem import Domain, DomainKind, Problem
 
-__all__ = ["Limits", "cache_bytes", "cpu_limits"]
+__all__ = ["Limits", "cache_bytes", "cpu_limits", "record"]
 
 _FASTEST_CLOCK_GHZ = 6.5
 _PORTS = 3
@@ -55,7 +57,7 @@ class Limits:
         self._device = device
         self._settle = settle
         self._rates: Rates | None = None
-        self._lights: dict[str, Light] = {}
+        self._lights: dict[tuple[str, tuple[Domain, ...]], Light] = {}
         self._lock = Lock()
 
     def calibrate(self, rates: Rates | None) -> None:
@@ -67,30 +69,39 @@ class Limits:
             self._lights.clear()
 
     def require_possible(
-        self, problem: Problem, graph: OperatorGraph | None, ratio: Ratio
-    ) -> float | None:
+        self,
+        problem: Problem,
+        graph: OperatorGraph | None,
+        ratio: Ratio,
+        found_domains: Sequence[Mapping[str, Any]] = (),
+    ) -> Finding:
         """Fail a candidate whose time no program on this device can reach.
 
         Args:
             problem: The problem.
             graph: Its operator graph; None where it cannot be traced: nothing is known then.
             ratio: What was measured.
+            found_domains: `OpenedProblem.domains` of its session; what is not stated was inferred
+                there.
 
         Returns:
-            The share of the device's ceiling that was reached; None where that is not known.
+            The share of the device's ceiling that was reached, and what is suspicious; an empty
+            one where nothing is known.
 
         Raises:
             CandidateFailed: `IMPOSSIBLE`, "faster_than_memory", "faster_than_a_launch" or
                 "faster_than_a_call".
         """
         if self._device is None or graph is None:
-            return None
+            return Finding()
+        domains = problem.domains or _inferred(found_domains)
+        key = (problem.key, domains)
         with self._lock:
             device, rates = self._device, self._rates
-            bound = self._lights.get(problem.key)
+            bound = self._lights.get(key)
             if bound is None:
-                work = work_of(graph, problem.domains)
-                bound = self._lights[problem.key] = light(work, device, problem.precision)
+                work = work_of(graph, domains)
+                bound = self._lights[key] = light(work, device, problem.precision)
         found = hold_against_light(
             ratio.latency_ms,
             bound,
@@ -101,7 +112,26 @@ class Limits:
         )
         if found.is_impossible:
             raise CandidateFailed(Status.IMPOSSIBLE, found.reason, found.sentence)
-        return found.roofline_share
+        return found
+
+
+def record(found: Finding, findings: Findings) -> None:
+    """Put what light says of a candidate's time into what is known of the candidate.
+
+    Args:
+        found: What `Limits.require_possible` returned.
+        findings: Gets the share, and a sentence in its log for all that is suspicious.
+    """
+    findings.roofline_share = found.roofline_share
+    sentences = (findings.conditions, told(found.flags))
+    findings.conditions = " ".join(sentence for sentence in sentences if sentence)
+
+
+def _inferred(domains: Sequence[Mapping[str, Any]]) -> tuple[Domain, ...]:
+    return tuple(
+        Domain(kind=DomainKind(each["kind"]), upper=each["upper"], inferred=True)
+        for each in domains
+    )
 
 
 def cpu_limits(cpu: DeviceFingerprint, cached: float | None = None) -> Limits:

@@ -45,6 +45,7 @@ _SECTOR = 8
 """Neighbouring elements that memory moves together: 32 bytes of float32."""
 _WHOLE = {"mm": 1, "bmm": 1, "mv": 1, "addmm": 2, "baddbmm": 2, "convolution": 1}
 """The operand that every row of the output needs as a whole; strictly, columns may be wanted."""
+_VECTOR_PRODUCTS = ("dot", "vdot", "mv", "mm", "bmm", "addmv", "addmm", "baddbmm")
 _POOLS = (
     "max_pool1d", "max_pool2d", "max_pool3d", "max_pool1d_with_indices", "max_pool2d_with_indices",
     "max_pool3d_with_indices", "avg_pool1d", "avg_pool2d", "avg_pool3d",
@@ -59,11 +60,13 @@ class Reach:
         graph: The graph.
         kinds: Domains of inputs by name, where known.
         strict: Whether to leave out what a correct program may do without because of the data.
+        zeroed: Values with zeros in places that a program may know; see `triangles.with_zeros`.
     """
 
     graph: OperatorGraph
     kinds: Mapping[str, DomainKind]
     strict: bool = False
+    zeroed: frozenset[str] = frozenset()
 
     def share(self, node: Node, index: int, spec: TensorSpec, wanted: float) -> float:
         """Return the share of an input's elements that is needed, at least; 0 to 1.
@@ -144,9 +147,24 @@ class Reach:
             return not self._is_mask(node.inputs[index])
         if name.startswith("_scaled_dot_product"):
             return index in (1, 2) and len(node.inputs) > 3
-        return name in ("mul", "mul_") and any(
-            self._is_mask(value) for other, value in enumerate(node.inputs) if other != index
-        )
+        if name in _VECTOR_PRODUCTS:
+            first = len(node.inputs) - 2
+            factor = node.inputs[2 * first + 1 - index] if index >= first else ""
+            return bool(factor) and self._is_flat_with_zeros(factor)
+        if name in ("div", "div_"):
+            return index == 1 and self._has_zeros(node.inputs[0])
+        return name in ("mul", "mul_") and any(map(self._has_zeros, _others(node, index)))
+
+    def _has_zeros(self, value: str) -> bool:
+        """Tell whether a factor may be zero in places that are known before another is read."""
+        return value in self.zeroed or self._is_mask(value)
+
+    def _is_flat_with_zeros(self, value: str) -> bool:
+        """Tell whether an operand is a matrix with zeros made into a vector: a sum of products."""
+        spec = self.graph.spec(value)
+        if value not in self.zeroed or not isinstance(spec, TensorSpec):
+            return False
+        return len(spec.shape) == 1 or 1 in spec.shape[-2:]
 
     def _is_mask(self, value: str) -> bool:
         spec = self.graph.spec(value)
@@ -187,6 +205,11 @@ class Reach:
 def op_name(node: Node) -> str:
     """Return the name without namespace and overload: "relu" of "aten.relu.default"."""
     return node.op.split(".")[1] if "." in node.op else node.op
+
+
+def _others(node: Node, index: int) -> list[str]:
+    """Names of a node's other inputs."""
+    return [value for other, value in enumerate(node.inputs) if other != index]
 
 
 def _looks_at_no_value(name: str, index: int) -> bool:

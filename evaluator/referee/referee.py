@@ -23,6 +23,7 @@ from evaluator.compat import KernelBenchVerdict
 from evaluator.evaluator import EvaluationRequest, Lint
 from evaluator.referee.compat import judge_as_kernelbench
 from evaluator.referee.cpu import CpuStation
+from evaluator.referee.deadlines import Deadlines
 from evaluator.referee.failure import CandidateFailed
 from evaluator.referee.ladder import require_screened
 from evaluator.referee.lifting import lift
@@ -197,18 +198,19 @@ class Referee:
         return verdicts.passed(findings, ratio, winner, perf_counter() - start)
 
 
-def new_referee(device: str = "cpu", index: int = 0) -> Referee:
+def new_referee(device: str = "cpu", index: int = 0, deadlines: Deadlines | None = None) -> Referee:
     """Return a referee for a device.
 
     Args:
         device: "cpu" or "cuda".
         index: Number of the GPU, from 0, as the driver counts those that this process may use.
+        deadlines: How long each step may take; None: as usual on that device.
 
     Raises:
         EvaluatorError: There is no such device.
     """
     if device == "cpu":
-        return Referee()
+        return Referee(CpuStation(deadlines=deadlines))
     from evaluator.referee.cuda.station import CudaStation
 
-    return Referee(CudaStation(index))
+    return Referee(CudaStation(index, deadlines=deadlines))

@@ -143,17 +143,16 @@ def facts_of(reply: Mapping[str, Any]) -> KernelFacts:
     """Read a census; whatever is malformed counts as not measured."""
     reuse = reply.get("reuse")
     share = _number(reply.get("own_kernel_share"))
-    ratio = _number(reply.get("bytes_ratio"))
     return KernelFacts(
         launches=_count(reply.get("launches")),
         own_kernel_share=None if share is None else min(share, 1.0),
         reuse=next((r for r in Reuse if r == reuse), None),
         work=_count(reply.get("work")),
-        bytes_ratio=None if ratio is None else max(ratio, 1.0),
         vector_bits=_count(reply.get("vector_bits")),
         registers=_count(reply.get("registers")),
         shared_bytes=_count(reply.get("shared_bytes")),
         programs=_count(reply.get("programs")),
+        streams=_count(reply.get("streams")),
         spread=_spread(reply.get("spread")),
     )
 

@@ -18,7 +18,7 @@ from math import prod
 
 from evaluator.referee.reach import Reach, op_name
 from evaluator.referee.regions import Regions
-from evaluator.referee.triangles import halved_products
+from evaluator.referee.triangles import halved_products, with_zeros
 from problems.graph import Node, OperatorGraph, TensorSpec
 from problems.problem import Domain, DomainKind
 
@@ -68,14 +68,18 @@ def work_of(graph: OperatorGraph, domains: Sequence[Domain] = ()) -> Work:
 
     Args:
         graph: The reference traced on meta tensors.
-        domains: Domain of each input, where known; triangular and symmetric ones hold half.
+        domains: Domain of each input, where known; triangular and symmetric ones hold half. Of
+            one that was inferred, strictly, no more than a diagonal has to be read: what two
+            samples show may be a diagonal, or a band.
     """
     kinds = {f"input{i}": domain.kind for i, domain in enumerate(domains)}
+    guessed = {f"input{i}" for i, domain in enumerate(domains) if domain.inferred}
+    zeroed = with_zeros(graph, kinds)
     read, shares = _walk(graph, Reach(graph=graph, kinds=kinds))
-    needed, _ = _walk(graph, Reach(graph=graph, kinds=kinds, strict=True))
+    needed, _ = _walk(graph, Reach(graph=graph, kinds=kinds, strict=True, zeroed=zeroed))
     read_bytes = sum(_source_bytes(graph, read).values())
     strict = sum(
-        _without_half(graph, name, size, kinds)
+        _without_half(graph, name, size, kinds, is_guessed=name in guessed)
         for name, size in _source_bytes(graph, needed).items()
         if name.startswith("input")
     )
@@ -151,12 +155,21 @@ def _source_bytes(graph: OperatorGraph, read: Regions) -> dict[str, int]:
     }
 
 
-def _without_half(graph: OperatorGraph, name: str, size: int, kinds: dict[str, DomainKind]) -> int:
-    """Bytes of an input that remain where its domain fixes one of its halves."""
+def _without_half(
+    graph: OperatorGraph,
+    name: str,
+    size: int,
+    kinds: dict[str, DomainKind],
+    *,
+    is_guessed: bool,
+) -> int:
+    """Bytes of an input that remain where its domain fixes one of its halves, or maybe more."""
     spec = graph.spec(name)
     if kinds.get(name) not in _HALVED or not isinstance(spec, TensorSpec):
         return size
     edge = spec.shape[-1]
+    if is_guessed:
+        return size // edge
     return size - int(size * (edge - 1) / (2 * edge))
 
 

@@ -64,7 +64,6 @@ def take_census(
         "reuse": _reuse(share, code),
         "work": code.work if code else None,
         "vector_bits": code.vector_bits if code else None,
-        "bytes_ratio": None,
     }
 
 

@@ -83,6 +83,9 @@ def print_report(report: Report, out: Console) -> None:
             said = line.status if ended else "given up before its end"
             text = f"{line.problem.label} {said}: {line.reason}"
             out.print(text, markup=False, highlight=False, soft_wrap=True)
+        if line.light_says:
+            text = f"{line.problem.label}: {line.light_says}"
+            out.print(text, markup=False, highlight=False, soft_wrap=True)
     if report.operators:
         out.print(_operators(report))
 

@@ -32,10 +32,14 @@ def resume(
         float | None,
         typer.Option(help="New limit in dollars for language models, what is spent included."),
     ] = None,
+    ray_address: Annotated[
+        str | None,
+        typer.Option(help="Ray cluster to measure on from now on; local: this machine alone."),
+    ] = None,
 ) -> None:
     """Go on with a run after Ctrl-C, a crash or a spent budget; to the same end.
 
-    New limits take the place of the run's own and are stored with it.
+    New limits, models and addresses take the place of the run's own and are stored with it.
     """
     from evokernel.launch import reopen
 
@@ -45,6 +49,7 @@ def resume(
         "budget.max_evaluations": max_evaluations,
         "llm.models": tuple(llm) if llm else None,
         "llm.max_cost_usd": max_cost,
+        "evaluation.ray_address": ray_address,
     }
     store, plan = reopen(run, changes)
     for note in plan.notes:

@@ -76,6 +76,10 @@ def run(
         typer.Option(help="Type of inputs and weights: fp32, fp16 or bf16. Default: fp32."),
     ] = None,
     device: Annotated[str | None, typer.Option(help="Where to measure: auto, cpu or cuda.")] = None,
+    ray_address: Annotated[
+        str | None,
+        typer.Option(help="Ray cluster to measure on, such as 10.0.0.1:6379. Default: here."),
+    ] = None,
     rng_seed: Annotated[
         int | None, typer.Option(help="Root of the search's random streams. Default: 0.")
     ] = None,
@@ -116,6 +120,7 @@ def run(
             "problems.scale": scale,
             "problems.precision": precision,
             "problems.device": device,
+            "evaluation.ray_address": ray_address,
             "search.generations": generations,
             "budget.max_minutes": max_minutes,
             "budget.max_evaluations": max_evaluations,

@@ -116,20 +116,29 @@ def _describe_facts(facts: KernelFacts) -> str:
         pieces.append(f"own kernels take {facts.own_kernel_share:.0%} of the time")
     if facts.launches is not None:
         pieces.append(f"{facts.launches} launch{'es' if facts.launches != 1 else ''} per call")
+    if facts.streams is not None:
+        pieces.append(f"on {facts.streams} stream{'s' if facts.streams != 1 else ''}")
     if facts.reuse is not None:
         pieces.append(f"reuse in {facts.reuse}")
     if facts.work is not None:
         # A CPU's main loop, whose registers are known, or a program of a GPU's grid.
         unit = "program" if facts.vector_bits is None else "iteration"
         pieces.append(f"{facts.work} bytes per {unit}")
+    pieces += _describe_program(facts)
+    if facts.vector_bits is not None:
+        pieces.append(f"{facts.vector_bits}-bit vectors" if facts.vector_bits else "scalar code")
+    if facts.spread is not None:
+        pieces.append(f"calls on the same inputs {_describe_spread(facts.spread)}")
+    return ", ".join(pieces)
+
+
+def _describe_program(facts: KernelFacts) -> list[str]:
+    """What a GPU's longest kernel takes, as far as it was measured."""
+    pieces = []
     if facts.programs is not None:
         pieces.append(f"{facts.programs:,} programs a launch")
     if facts.registers is not None:
         pieces.append(f"{facts.registers} registers a thread")
     if facts.shared_bytes is not None:
         pieces.append(f"{facts.shared_bytes:,} bytes of shared memory a program")
-    if facts.vector_bits is not None:
-        pieces.append(f"{facts.vector_bits}-bit vectors" if facts.vector_bits else "scalar code")
-    if facts.spread is not None:
-        pieces.append(f"calls on the same inputs {_describe_spread(facts.spread)}")
-    return ", ".join(pieces)
+    return pieces

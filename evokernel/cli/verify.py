@@ -50,12 +50,16 @@ def verify(
             "withdraw it, races are shown.",
         ),
     ] = False,
+    ray_address: Annotated[
+        str | None,
+        typer.Option(help="Ray cluster to verify on, by one referee there. Default: here."),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Verify all elites of a run again, on new secret inputs; withdraw what fails.
 
     A run of a GPU is checked on another one of that name, where this process may use one
-    (CUDA_VISIBLE_DEVICES).
+    (CUDA_VISIBLE_DEVICES); with --ray-address on the one that Ray chooses.
 
     Exit codes: 0 all elites hold, 1 some were withdrawn, 2 wrong usage, 3 of some the host or the
     problem lets nothing be said.
@@ -65,13 +69,20 @@ def verify(
     from archives.store import Store
     from evokernel.another_gpu import checked_on
     from evokernel.rechecking import Outcome, recheck
+    from problems.errors import ConfigError
 
+    if sanitize and ray_address is not None:
+        raise ConfigError(
+            "--sanitize looks at kernels on a GPU of this machine: leave out --ray-address"
+        )
     with Store.open(run, write=True) as store:
         chosen = None
         if level is not None or id is not None:
             chosen = (find_problem(store, level, id),)
         record = store.run()
-        evaluator = evaluator_of(record)
+        evaluator = (
+            evaluator_of(record) if ray_address is None else _on_cluster(record, ray_address)
+        )
         sanitizer = sanitizer_of(record, evaluator) if sanitize else None
         try:
             findings, unable = asyncio.run(
@@ -108,12 +119,30 @@ def evaluator_of(run: RunRecord) -> Evaluator:
         EvaluatorError: There is no such device.
     """
     from evaluator.local import LocalEvaluator
+    from evaluator.referee.referee import new_referee
     from evokernel.another_gpu import number_of_another
+    from evokernel.deadlines import kept_deadlines
 
-    if run.device is None or run.device.kind == "cpu":
-        return LocalEvaluator(rates=run.rates)
-    index = number_of_another(run.device)
-    return LocalEvaluator(device=run.device.kind, index=index, rates=run.rates)
+    kind = "cpu" if run.device is None else run.device.kind
+    index = 0 if run.device is None or kind == "cpu" else number_of_another(run.device)
+    referee = new_referee(kind, index, kept_deadlines(run, kind))
+    return LocalEvaluator(referee, rates=run.rates)
+
+
+def _on_cluster(run: RunRecord, address: str) -> Evaluator:
+    """One referee of a Ray cluster, held to what the run's device reached."""
+    from evaluator.pool import Pool
+    from evokernel.deadlines import kept_deadlines
+
+    device = "cpu" if run.device is None else run.device.kind
+    return Pool(
+        device=device,
+        num_actors=1,
+        address=address,
+        calibrate=False,
+        rates=run.rates,
+        deadlines=kept_deadlines(run, device),
+    )
 
 
 def sanitizer_of(run: RunRecord, evaluator: Evaluator) -> Sanitizer:

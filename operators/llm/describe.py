@@ -185,12 +185,12 @@ def _facts(facts: KernelFacts) -> list[str]:
         words.append(f"{facts.own_kernel_share:.0%} of the time in its own kernels")
     if facts.reuse is not None:
         words.append(f"reuse in {facts.reuse.value}")
-    if facts.bytes_ratio is not None:
-        words.append(f"{facts.bytes_ratio:.3g} times the least bytes moved")
     if facts.work is not None:
         words.append(f"{_amount(facts.work, 'B')} handled in one step of the main loop or program")
     if facts.programs is not None:
         words.append(f"{facts.programs} programs a launch")
+    if facts.streams is not None and facts.streams > 1:
+        words.append(f"kernels on {facts.streams} streams")
     if facts.registers is not None:
         words.append(f"{facts.registers} registers a thread")
     if facts.shared_bytes is not None:

@@ -36,6 +36,10 @@ def test_text_that_is_no_python_still_has_an_identity() -> None:
     assert broken.language is Language.TORCH
 
 
+KERNEL = "__global__ void f(float* x) {}"
+EXTENSION = "from torch.utils.cpp_extension import load_inline\n"
+
+
 @pytest.mark.parametrize(
     ("source", "language"),
     [
@@ -47,6 +51,26 @@ def test_text_that_is_no_python_still_has_an_identity() -> None:
         ("load_inline(cpp_sources=[s])", Language.CPP),
         ("load_inline(cpp_sources=[s], cuda_sources=[t])", Language.CUDA),
         ("text = 'import triton'", Language.TORCH),
+        (f"{EXTENSION}load_inline('m', [], [SRC], functions=['f'])", Language.CUDA),
+        (f"{EXTENSION}load_inline('m', [SRC], functions=['f'])", Language.CPP),
+        (f"{EXTENSION}load_inline('m', [SRC], [], ['f'])", Language.CPP),
+        (f"{EXTENSION}load_inline(name='m', cpp_sources=SRC, cuda_sources=[])", Language.CPP),
+        (f"{EXTENSION}load_inline('m', {KERNEL!r}, functions=['f'])", Language.CUDA),
+        ("from torch.utils.cpp_extension import load\nload('m', sources=['a.cu'])", Language.CUDA),
+        ("from torch.utils.cpp_extension import load\nload('m', sources=['a.cpp'])", Language.CPP),
+        ("from torch.utils import cpp_extension as e\ne.load('m', ['a.cu'])", Language.CUDA),
+        ("import torch\ntorch.utils.cpp_extension.load('m', ['a.cc'])", Language.CPP),
+        (f"import ctypes, subprocess\nSRC = {KERNEL!r}\nrun(['nvcc', 'a.cu'])", Language.CUDA),
+        ("def load():\n    import subprocess\n    subprocess.run('nvcc a.cu')", Language.CUDA),
+        ("import os\nos.system(f'/usr/local/cuda/bin/nvcc {name}')", Language.CUDA),
+        ("import ctypes, subprocess\nsubprocess.run(['g++', 'a.cpp'])", Language.CPP),
+        (f"import triton\nimport ctypes\nSRC = {KERNEL!r}", Language.CUDA),
+        ("import triton\nimport torch.utils.cpp_extension", Language.TRITON),
+        (f'"""{KERNEL} by nvcc, see cpp_extension."""\nimport ctypes', Language.TORCH),
+        (f"import ctypes\n# {KERNEL} by nvcc and g++, load_inline(cuda_sources=x)", Language.TORCH),
+        (f"{EXTENSION}def f():\n    'nvcc a.cu {KERNEL}'  # a.cu", Language.CPP),
+        (f"SRC = {KERNEL!r}  # which nothing could build", Language.TORCH),
+        ("import subprocess\nprint('torch.cuda')", Language.TORCH),
     ],
 )
 def test_the_language_is_read_from_the_syntax_tree(source: str, language: Language) -> None:

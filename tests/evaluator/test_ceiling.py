@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from archives.rates import Rates
-from evaluator.referee.ceiling import ceiling_ms, corrected, hold_against_light
+from evaluator.referee.ceiling import ceiling_ms, corrected, hold_against_light, told, told_in
 from evaluator.referee.hardware import all_devices, find_device
 from evaluator.referee.roofline import HARD_SLACK, Light, Work, light, work_of
 from problems.catalogue import load_level
@@ -26,6 +26,14 @@ RATES = Rates(
     read_gbps=4534, write_gbps=4670, copy_gbps=4251, fp32=51.2, tf32=430, fp16=840, launch_ms=0.0035
 )
 """As calibrated on an H200 (driver 580.159.04, torch 2.11.0)."""
+
+STORED = {
+    str(path.parent.name): Rates.from_json(json.loads(path.read_text())["rates"])
+    for path in (Path(__file__).parents[2] / "benchmarks" / "results").glob(
+        "level1-h200*/report.json"
+    )
+} | {"level1-h200-baseline.md": RATES}
+"""As calibrated on H200s for the runs that were committed."""
 
 MOVING = Work(
     read_bytes=4_800_000_000, avoidable_bytes=0, write_bytes=4_800_000_000, flops=1_000_000
@@ -75,13 +83,38 @@ def test_light_is_not_trivially_far_from_what_was_reached() -> None:
     assert sum(share > 0.9 for share in hard) >= 50
 
 
-def test_the_share_of_the_ceiling_is_at_most_the_whole() -> None:
+@pytest.mark.parametrize("name", STORED)
+def test_the_share_of_the_ceiling_is_at_most_the_whole(name: str) -> None:
+    """Honest times of one H200 by the rates of any: 3 % of noise, and 5 % of shape in products.
+
+    All these rates were calibrated with square products alone. Of as many operations a long sum
+    takes 5 % less, as the times themselves show; that shape is calibrated since, and as no GPU was
+    at hand then, rates with it are not among these.
+    """
+    shape = tf32_ms(1) / tf32_ms(17)
+    assert 1.04 < shape < 1.05
     for row in TIMES:
         if row["level"] == 1:
             work = work_at_official_scale(row["id"])
             for setting, ms in row["ms"].items():
-                share = ceiling_ms(work, H200, RATES) / ms
-                assert 0 < share <= 1.03, f"1/{row['id']} {setting}: {share:.3f}"
+                share = ceiling_ms(work, H200, STORED[name]) / ms
+                most = 1.03 * shape if setting == "eager_tf32" and work.flops else 1.03
+                assert 0 < share <= most, f"1/{row['id']} {setting}: {share:.3f}"
+
+
+def tf32_ms(problem_id: int) -> float:
+    [row] = [each for each in TIMES if (each["level"], each["id"]) == (1, problem_id)]
+    return float(row["ms"]["eager_tf32"])
+
+
+def test_rates_of_several_runs_are_at_hand() -> None:
+    assert {"level1-h200", "level1-h200-second"} < set(STORED)
+
+
+def test_memory_reads_no_slower_than_it_writes() -> None:
+    """A Triton loss of that run read 8.6 GB in 1.836 ms, 6 % faster than torch's sums."""
+    share = ceiling_ms(work_at_official_scale(94), H200, STORED["level1-h200-second"]) / 1.836
+    assert share == pytest.approx(1.011, abs=0.001)
 
 
 def test_a_convolution_in_float16_is_below_the_ceiling() -> None:
@@ -148,15 +181,74 @@ def test_what_is_suspicious_is_flagged(
     assert hold_against_light(ms, bounds, H200, reference_ms=reference_ms).flags == flags
 
 
+def test_flags_are_told_in_a_sentence() -> None:
+    assert told(()) == ""
+    flags = ("below_memory_bound", "extreme_speedup")
+    assert told(flags) == (
+        "Speed of light: within 3 % of the datasheet's bandwidth, or above it; "
+        "more than 10 times as fast as the reference."
+    )
+
+
+def test_what_was_told_is_found_in_a_log() -> None:
+    sentence = told(("below_compute_bound", "above_ceiling"))
+    assert told_in(f"1,980 MHz, 0 of 9 blocks dropped. {sentence}") == sentence
+    assert told_in(f"{sentence} And more.") == sentence
+    assert told_in("1,980 MHz, 0 of 9 blocks dropped.") == ""
+
+
+def test_every_flag_has_words() -> None:
+    cached = replace(H200, l2_mb=20_000)
+    estimated = next(device for device in all_devices() if device.estimated)
+    found = [
+        hold_against_light(0.001, light(MOVING, cached), cached, rates=RATES, reference_ms=1.0),
+        hold_against_light(0.01, light(MOVING, estimated), estimated),
+        hold_against_light(1.0, light(MOVING, H200), H200, reference_ms=1.1),
+    ]
+    product = replace(MOVING, read_bytes=64, write_bytes=64, flops=10**13)
+    found.append(hold_against_light(0.01, light(product, H200), H200))
+    flags = {flag for finding in found for flag in finding.flags}
+    assert flags == {
+        *("below_memory_bound", "below_compute_bound", "below_estimated_bound"),
+        *("latency_bound", "extreme_speedup", "bound_invalid", "above_ceiling"),
+    }
+    for flag in flags:
+        assert told_in(told((flag,))) == told((flag,))
+        assert len(told((flag,))) > len("Speed of light: .")
+
+
+def test_far_above_the_ceiling_no_share_is_known() -> None:
+    """There is a way with less work than is counted; what it leaves to be gained nobody knows."""
+    product = Work(read_bytes=4096, avoidable_bytes=0, write_bytes=4096, flops=10**12)
+    ceiling = ceiling_ms(product, H200, RATES)
+    bounds = light(product, H200)
+    noisy = hold_against_light(ceiling / 1.09, bounds, H200, rates=RATES)
+    assert noisy.roofline_share == pytest.approx(1.09)
+    assert "above_ceiling" not in noisy.flags
+    beyond = hold_against_light(ceiling / 1.2, bounds, H200, rates=RATES)
+    assert beyond.roofline_share is None
+    assert "above_ceiling" in beyond.flags
+    assert not beyond.is_impossible
+
+
+def test_a_cpu_whose_cache_holds_everything_is_not_suspicious_for_using_it() -> None:
+    cpu = replace(H200, warm=True, l2_mb=20_000, port_gbps=100_000.0)
+    assert hold_against_light(1.0, light(MOVING, cpu), cpu).flags == ()
+    small = replace(cpu, l2_mb=1)
+    assert "below_memory_bound" in hold_against_light(2.01, light(MOVING, small), small).flags
+
+
 def test_the_ceiling_lies_between_the_measured_mixes() -> None:
     read = Work(read_bytes=10**10, avoidable_bytes=0, write_bytes=0, flops=0)
-    assert ceiling_ms(read, H200, RATES) == pytest.approx(1e4 / 4534)
+    assert ceiling_ms(read, H200, RATES) == pytest.approx(1e4 / 4670)
+    slow_writes = replace(RATES, write_gbps=4400)
+    assert ceiling_ms(read, H200, slow_writes) == pytest.approx(1e4 / 4534)
     copied = replace(read, read_bytes=5 * 10**9, write_bytes=5 * 10**9 + 60_000_000)
     assert ceiling_ms(copied, H200, RATES) == pytest.approx(1e4 / 4251)
     written = replace(read, read_bytes=0, write_bytes=10**10 + 60_000_000)
     assert ceiling_ms(written, H200, RATES) == pytest.approx(1e4 / 4670)
     mostly_read = replace(read, read_bytes=75 * 10**8, write_bytes=25 * 10**8 + 60_000_000)
-    assert 1e4 / 4534 < ceiling_ms(mostly_read, H200, RATES) < 1e4 / 4251
+    assert 1e4 / 4670 < ceiling_ms(mostly_read, H200, RATES) < 1e4 / 4251
 
 
 def test_the_ceiling_knows_precisions_and_launches() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 
-from archives.evaluation import Reuse, Status
+from archives.evaluation import Status
 from evaluator.referee import correctness
 from evaluator.referee.arrays import Array
 from evaluator.referee.cuda import device
@@ -26,7 +25,6 @@ from evaluator.referee.cuda.stopwatch import calls_per_leg
 from evaluator.referee.failure import CandidateFailed
 from evaluator.wire import ValueSpec
 from evaluator.worker.cuda import comparison
-from evaluator.worker.cuda.census import Launch, facts_of
 from problems.errors import EvaluatorError
 
 GIB = 1 << 30
@@ -290,50 +288,6 @@ class TestComparison:
         values = torch.tensor([1.0, 3.0, float("inf"), float("nan")], dtype=torch.float64)
         assert comparison.finite_mean(values) == 2.0
         assert comparison.finite_mean(values[2:]) == np.float64(0)
-
-
-class TestCensus:
-    COMPILED: Mapping[str, dict[str, Any]] = {
-        "softmax_kernel": {"shared": 128, "tensor_core": False},
-        "gemm_kernel": {"shared": 0, "tensor_core": True},
-        "relu_kernel": {"shared": 0, "tensor_core": False},
-    }
-
-    def facts(self, *launches: Launch, calls: int = 1) -> dict[str, Any]:
-        return facts_of(launches, calls, 4096, dict(self.COMPILED))
-
-    def test_own_kernels_are_told_from_a_library_s(self) -> None:
-        library = Launch(name="void at::native::vectorized_elementwise_kernel<4>", us=30.0)
-        own = Launch(name="relu_kernel", us=10.0, blocks=4)
-        found = self.facts(library, own)
-        assert found["launches"] == 2
-        assert found["own_kernel_share"] == 0.25
-        assert found["reuse"] is Reuse.LIBRARY
-        assert found["work"] == 1024
-
-    @pytest.mark.parametrize(
-        ("name", "reuse"),
-        [
-            ("softmax_kernel", Reuse.CACHE),
-            ("relu_kernel", Reuse.REGISTERS),
-            ("gemm_kernel", Reuse.LIBRARY),
-            ("my_cuda_kernel(float*)", None),
-        ],
-    )
-    def test_reuse_is_what_was_compiled(self, name: str, reuse: Reuse | None) -> None:
-        found = self.facts(Launch(name=name, us=1.0, blocks=2))
-        assert found["own_kernel_share"] == 1.0
-        assert found["reuse"] is reuse
-
-    @pytest.mark.parametrize(("shared", "reuse"), [(0, Reuse.REGISTERS), (4096, Reuse.CACHE)])
-    def test_a_kernel_of_another_compiler_is_known_by_what_it_takes(
-        self, shared: int, reuse: Reuse
-    ) -> None:
-        own = Launch(name="my_kernel", us=9.0, blocks=64, registers=40, shared_bytes=shared)
-        found = self.facts(own, Launch(name="tail", us=1.0, blocks=1, registers=8))
-        assert found["reuse"] is reuse
-        assert (found["registers"], found["shared_bytes"]) == (40, shared)
-        assert found["programs"] == 64
 
 
 class TestOutputs:

@@ -12,7 +12,7 @@ import pytest
 from evaluator.referee.hardware import find_device
 from evaluator.referee.roofline import LAUNCH_FLOOR_MS, Light, Work, light, work_of
 from problems.catalogue import load_level
-from problems.problem import Scale
+from problems.problem import Domain, DomainKind, Scale
 from problems.trace import trace
 
 FACTS = json.loads((Path(__file__).parents[1] / "problems" / "level1_facts.json").read_text())
@@ -80,6 +80,68 @@ def test_a_running_product_may_stop_at_a_zero_and_a_mask_hides_what_it_covers() 
     product, masked = official(90).work, official(93).work
     assert product.avoidable_bytes == product.read_bytes
     assert masked.avoidable_bytes == 32768 * 32768 * 4
+
+
+SUMS = """
+import torch
+from torch import nn
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("kept", torch.ones(512, 512).tril())
+
+    def forward(self, x, L):
+        return {body}
+
+
+def get_inputs():
+    return [torch.rand(512, 512), torch.rand(512, 512).tril()]
+
+
+def get_init_inputs():
+    return []
+"""
+MATRIX = 4 * 512 * 512
+HALF = MATRIX * 513 // (2 * 512)
+
+
+def certain(body: str, kind: DomainKind = DomainKind.LOWER_TRIANGULAR) -> int:
+    """Bytes that every program has to read of x and L."""
+    graph = trace(SUMS.format(body=body))
+    work = work_of(graph, [Domain(kind=DomainKind.REAL), Domain(kind=kind)])
+    return work.read_bytes - work.avoidable_bytes
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "(x * L).sum()",
+        "(L * x).sum()",
+        "(x * L.t()).sum()",
+        "(x * (2 * L.unsqueeze(0)).abs()).sum()",
+        "(L / (x + 1)).sum()",
+        "torch.dot(x.flatten(), L.flatten())",
+        "torch.einsum('ij,ij->', x, L)",
+    ],
+)
+def test_what_a_triangle_multiplies_need_not_be_read_where_its_zeros_are(body: str) -> None:
+    assert certain(body) == pytest.approx(HALF, abs=4)
+    assert certain(body, DomainKind.REAL) == 2 * MATRIX
+
+
+@pytest.mark.parametrize(
+    "body", ["(x * x.new_ones(512, 512).tril()).sum()", "(x * self.kept).sum()"]
+)
+def test_nor_what_a_constant_with_zeros_multiplies(body: str) -> None:
+    assert certain(body) == 0
+
+
+@pytest.mark.parametrize("body", ["x @ L", "L @ x", "x + L", "(x / L).sum()", "torch.mv(L, x[0])"])
+def test_what_a_triangle_meets_otherwise_is_read(body: str) -> None:
+    read = MATRIX // 512 if "mv" in body else MATRIX
+    assert certain(body) == pytest.approx(read + HALF, abs=4)
 
 
 def test_a_dilated_pooling_leaves_the_edges_out() -> None:

@@ -17,6 +17,7 @@ from archives.store import Store
 from evaluator.evaluator import Capacity, EvaluationRequest
 from evaluator.local import IN_FLIGHT
 from evaluator.referee.cuda import device
+from evaluator.referee.deadlines import Deadlines
 from evokernel.another_gpu import number_of_another
 from evokernel.cli import verify as command
 from evokernel.cli.main import build_app
@@ -99,11 +100,12 @@ class Told:
 def test_verify_opens_that_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[str, int]] = []
 
-    def new_referee(kind: str, index: int) -> Told:
+    def new_referee(kind: str, index: int, deadlines: Deadlines) -> Told:
         asked.append((kind, index))
+        assert deadlines == Deadlines.of(kind)
         return Told()
 
-    monkeypatch.setattr("evaluator.local.new_referee", new_referee)
+    monkeypatch.setattr("evaluator.referee.referee.new_referee", new_referee)
     smi(tmp_path, monkeypatch, "own", "other")
     record = RunRecord(
         name="run", created="", config_json="{}", rng_seed=0, scale="tiny", rates=RATES

@@ -71,6 +71,42 @@ def test_a_folder_of_problems_and_one_of_them_broken(tmp_path: Path) -> None:
     assert not hasattr(sys, "evil"), "a problem ran in this process"
 
 
+TRIANGLES = """\
+import torch
+from torch import nn
+
+N = 4096
+
+
+class Model(nn.Module):
+    def forward(self, A, B):
+        return torch.triu(A @ B)
+
+
+def get_inputs():
+    A = torch.triu(torch.rand(N, N))
+    B = torch.triu(torch.rand(N, N))
+    return [A, B]
+
+
+def get_init_inputs():
+    return []
+"""
+
+
+def test_triangles_of_a_folder_count_as_those_of_the_catalogue(tmp_path: Path) -> None:
+    folder = tmp_path / "level1"
+    folder.mkdir()
+    (folder / "14_Triangles.py").write_text(TRIANGLES)
+    done = call("--gpu", "H200", "--source", tmp_path, "--json")
+    stated = call("--gpu", "H200", "--problems", "14", "--json")
+    (own,), (catalogued,) = json.loads(done.stdout), json.loads(stated.stdout)
+    assert own["flops"] == catalogued["flops"] == pytest.approx(2 * 4096**3 / 6, rel=1e-3)
+    assert own["sol_ms"] == catalogued["sol_ms"] < 0.05
+    # What is not stated may be a diagonal: only the triangle that is returned is certain.
+    assert own["hard_ms"] <= catalogued["hard_ms"]
+
+
 def test_bytes_and_products_follow_the_precision(tmp_path: Path) -> None:
     folder = tmp_path / "level1"
     folder.mkdir()

@@ -10,9 +10,12 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
+import evaluator.cluster
+import evaluator.pool
 from archives.records import RunState
 from archives.store import Store
 from evaluator.processes import descendants
+from evaluator.referee.deadlines import Deadlines
 from evokernel.cli.main import COMMANDS, build_app
 from problems.errors import StoreError
 from tests.evokernel import landscape as world
@@ -126,6 +129,43 @@ def test_ctrl_c_stops_a_verification_in_one_sentence(tmp_path: Path, problem_fil
     assert len(err.splitlines()) == 1, err
 
 
+def test_a_run_measures_on_the_cluster_of_its_address_until_it_is_resumed_elsewhere(
+    tmp_path: Path, problem_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pools: list[tuple[object, ...]] = []
+
+    def pool(**options: object) -> world.Landscape:
+        names = ("device", "address", "num_actors", "calibrate")
+        deadlines = options["deadlines"]
+        assert isinstance(deadlines, Deadlines)
+        assert deadlines.check_s == 7.0
+        pools.append(tuple(options[name] for name in names))
+        return world.Landscape()
+
+    monkeypatch.setattr(evaluator.cluster, "num_gpus_at", lambda address: 0)
+    monkeypatch.setattr(evaluator.pool, "Pool", pool)
+    folder = str(tmp_path / "run")
+    on_a, on_b = ("--ray-address", "10.0.0.1:6379"), ("--ray-address", "10.0.0.2:6379")
+    asked = ("--problem-file", str(problem_file), "--generations", "0", "--run", folder)
+    for command in (
+        ("run", *asked, "--set", OPERATORS, "--set", "evaluation.check_s=7", *on_a),
+        ("resume", folder, "--generations", "1"),
+        ("resume", folder, "--generations", "2", "--ray-address", "local"),
+        ("verify", folder, *on_b),
+    ):
+        done = invoke(*command)
+        assert done.exit_code == 0, done.output
+    assert pools == [
+        ("cpu", "10.0.0.1:6379", 1, True),
+        ("cpu", "10.0.0.1:6379", 1, False),
+        ("cpu", "local", 1, False),
+        ("cpu", "10.0.0.2:6379", 1, False),
+    ]
+    refused = invoke("verify", folder, "--sanitize", *on_b)
+    assert refused.exit_code == 2
+    assert "leave out --ray-address" in refused.stderr
+
+
 def test_a_seed_given_to_a_finished_run_is_evaluated_at_once(
     tmp_path: Path, problem_file: Path
 ) -> None:
@@ -214,6 +254,10 @@ def test_a_run_in_which_every_problem_is_skipped_is_the_users_mistake(
         (["run"], ["name a level with --level 1"]),
         (["run", "--level", "1", "--device", "cuda"], ["no NVIDIA GPU was found"]),
         (["run", "--level", "1", "--device", "gpu"], ["auto, cpu, cuda"]),
+        (
+            ["run", "--level", "1", "--ray-address", "127.0.0.1:1"],
+            ["no Ray cluster answers at 127.0.0.1:1", "'ray start --head'"],
+        ),
         (["run", "--level", "1", "--scale", "smal"], ["did you mean 'small'?"]),
         (["run", "--level", "1", "--preset", "dem"], ["did you mean 'demo'?"]),
         (["run", "--level", "1", "--problems", "0"], ["expected ids from 1"]),

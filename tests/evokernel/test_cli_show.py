@@ -29,3 +29,11 @@ def test_how_much_calls_differ_is_told_where_it_was_measured(
     assert "2 launches per call" in text
     assert ("calls on the same inputs" in text) == (said is not None)
     assert said is None or said in text
+
+
+@pytest.mark.parametrize(("streams", "said"), [(1, ", on 1 stream, "), (3, ", on 3 streams, ")])
+def test_streams_are_told_where_they_were_counted(streams: int, said: str) -> None:
+    facts = KernelFacts(launches=3, streams=streams, work=64)
+    assert said in "\n".join(describe_evaluation(world.fit(2.0, facts)))
+    silent = "\n".join(describe_evaluation(world.fit(2.0, KernelFacts(launches=3, work=64))))
+    assert "stream" not in silent

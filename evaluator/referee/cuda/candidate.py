@@ -118,7 +118,7 @@ class CudaCandidate:
             raise
         try:
             self.give_room(CHECK_ROOM, 1)
-            self._ask("signals", deadlines.build_s, Status.RUNTIME_ERROR, page=page)
+            self._ask("signals", deadlines.context_s, Status.RUNTIME_ERROR, page=page)
         except CandidateFailed as failure:
             # Nothing of the candidate was loaded yet.
             self.end()
@@ -149,7 +149,7 @@ class CudaCandidate:
             room = self._rooms[name] = self._session.reference.room(sets)
             fields = {"room": name, "handle": room.handle, "offset": room.offset}
             fields["bytes"] = room.num_bytes
-            self._ask("attach", self._deadlines.build_s, Status.RUNTIME_ERROR, **fields)
+            self._ask("attach", self._deadlines.context_s, Status.RUNTIME_ERROR, **fields)
         return self._rooms[name]
 
     def open(self, index: int, source: str) -> None:
@@ -192,13 +192,13 @@ class CudaCandidate:
 
     def call(self, index: int, numbers: Numbers) -> CudaOutputs:
         """Run one call on the set in its room, free memory poisoned before."""
-        deadline = self._deadlines.of_calls(1, self._session.alone_ms)
+        deadline = self._deadlines.of_check(self._session.alone_ms)
         fields = {"index": index, "numbers": list(numbers)}
         return self._outputs(self._ask("call", deadline, Status.RUNTIME_ERROR, **fields))
 
     def leg(self, index: int, room: str, numbers: Sequence[Numbers]) -> Leg:
         """Time one call for each set in a room; the process is halted before and after."""
-        deadline = self._deadlines.of_calls(len(numbers), self._session.alone_ms)
+        deadline = self._deadlines.of_leg(len(numbers), self._session.alone_ms)
         sets = [list(one) for one in numbers]
         fields = {"index": index, "room": room, "numbers": sets}
         self._ask("look_up", deadline, Status.RUNTIME_ERROR, **fields)
@@ -241,7 +241,7 @@ class CudaCandidate:
 
     def queued(self) -> list[CudaOutputs]:
         """Return what each call of the leg that was queued last returns."""
-        deadline = self._deadlines.of_calls(self._queued_calls, self._session.alone_ms)
+        deadline = self._deadlines.of_leg(self._queued_calls, self._session.alone_ms)
         with self._failing("queue", deadline):
             reply = self._worker.answer("queue", deadline)
         self._require_ok(reply, Status.RUNTIME_ERROR)

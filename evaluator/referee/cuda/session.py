@@ -172,8 +172,8 @@ class CudaSession:
         self.fresh_ms = self.fresh_ms or self.alone_ms
 
     def limit_s(self, calls: int) -> float:
-        """Return how long some calls of a candidate may take."""
-        return self._deadlines.of_calls(calls, self.alone_ms)
+        """Return how long a leg of some calls may take."""
+        return self._deadlines.of_leg(calls, self.alone_ms)
 
     def rest(self) -> None:
         """Give back what is not needed before the next candidate, where that is much."""

@@ -26,6 +26,7 @@ from evaluator.referee.failure import CandidateFailed
 from evaluator.referee.inputs import RENEWAL
 from evaluator.referee.ladder import climb
 from evaluator.referee.lifting import bytes_of_run
+from evaluator.referee.possible import record
 from evaluator.referee.rating import measured_rates
 from evaluator.referee.sessions import Sessions, closing_on_error
 from evaluator.referee.spawner import Spawner, WorkerPlan
@@ -54,7 +55,6 @@ OPENING_RUNS = 3
 found out."""
 HOST_BYTES = 8 * GIB
 """Host memory that a candidate's process and its compilers take at most."""
-BUILD_S = 240.0
 
 
 class CudaStation:
@@ -82,7 +82,7 @@ class CudaStation:
             EvaluatorError: There is no such GPU.
         """
         self._gpu = gpu_of(index)
-        deadlines = deadlines or Deadlines(build_s=BUILD_S)
+        deadlines = deadlines or Deadlines.of("cuda")
         cores = cores or cores_of(self._gpu)
         self.spawner = Spawner(
             deadlines, cores.other, environment=environment_of(self._gpu), preload="cuda"
@@ -160,7 +160,8 @@ class CudaStation:
         ):
             ratio, winner = self._judge(session, request, findings)
         graph = self._graph(request.problem)
-        findings.roofline_share = self._light.require_possible(request.problem, graph, ratio)
+        domains = session.opened.domains
+        record(self._light.require_possible(request.problem, graph, ratio, domains), findings)
         return ratio, winner
 
     def calibrate(self, known: Rates | None = None) -> Rates | None:

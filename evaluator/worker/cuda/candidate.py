@@ -54,6 +54,7 @@ class CudaCandidateWorker:
         self._kept: object = None
         self._handles: Handles = {}
         self._census = Census()
+        self._watched = ""
         self._spread: float | Mismatch | None = None
         self.handlers: dict[str, Handler] = {
             "attach": self._attach,
@@ -212,12 +213,13 @@ class CudaCandidateWorker:
         # Before the census: the profiler stays attached until what it saw is told.
         self._spread = measure_spread(lambda: program.call_again(arguments))
         self._census.watch(program.model, arguments, request["calls"])
+        self._watched = str(program.request["source"])
         return {}
 
     def _tell_census(self, request: dict[str, Any]) -> dict[str, Any]:
         del request
         folders = [os.environ["EVOKERNEL_BUILD_DIR"], os.environ["TMPDIR"]]
-        return {**self._census.facts(folders), "spread": self._spread}
+        return {**self._census.facts(folders, self._watched), "spread": self._spread}
 
     def _inputs(
         self, program: OpenProgram, room: str, place: int, numbers: Sequence[object]

@@ -1,9 +1,9 @@
 """A census of a candidate's kernels on a GPU: how many, whose, and how they are built.
 
-Counted apart from every timing, with torch's profiler, in a pass of its own. A kernel is a
-library's where its name is one of torch's or of NVIDIA's libraries; all others are the
-candidate's own. The profiler tells registers, shared memory and grids; what Triton compiled tells
-matrix instructions.
+Counted apart from every timing, with torch's profiler, in a pass of its own. Whose a kernel is,
+its name tells (`owners`). The profiler tells registers, shared memory, grids and streams; what
+Triton compiled tells matrix instructions, which are not looked for in what other compilers made
+(docs/decisions/0022).
 
 Covered: honest programs, whose facts are descriptors and shown to people. Not covered: a program
 that lies about itself in its own process; no verdict rests on this.
@@ -22,16 +22,14 @@ from typing import Any
 import torch
 
 from archives.evaluation import Reuse
+from archives.language import texts_of
+from evaluator.worker.cuda.owners import Declared, declared_in, is_library
+from problems.syntax import parse
 
-__all__ = ["Census", "Launch", "facts_of", "is_library"]
+__all__ = ["Census", "Launch", "declared_by", "facts_of", "launches_in"]
 
 _LIBRARY_SHARE = 0.1
 """From this share of the time on, a library's kernels are where reuse lives."""
-_LIBRARY = re.compile(
-    r"at::|at_cuda|c10::|cublas|cudnn|cutlass|cufft|cusparse|cub::|cub_|thrust|gemm|gemv|"
-    r"nvjet|xmma|implicit_convolve|wgrad|dgrad|fprop|winograd|flash_fwd|fmha|pytorch_|nccl|"
-    r"vectorized_elementwise|elementwise_kernel|softmax_warp|Memcpy|Memset|splitKreduce",
-)
 _TENSOR_CORE = re.compile(r"\b(wgmma|mma\.sync|tcgen05)\b")
 
 
@@ -45,6 +43,8 @@ class Launch:
         blocks: Programs (thread blocks) in its grid; 0 where unknown.
         registers: Registers of a thread; 0 where unknown.
         shared_bytes: Shared memory of a program.
+        stream: Number of the stream that it ran on; None where unknown.
+        number: Grows with the order in which kernels were launched; those of a graph share one.
     """
 
     name: str
@@ -52,16 +52,8 @@ class Launch:
     blocks: int = 0
     registers: int = 0
     shared_bytes: int = 0
-
-
-def is_library(name: str, own_names: frozenset[str] = frozenset()) -> bool:
-    """Tell whether a kernel belongs to torch or to a library, by its name.
-
-    Args:
-        name: The kernel's.
-        own_names: Names of kernels that the candidate is known to have compiled.
-    """
-    return name not in own_names and _LIBRARY.search(name) is not None
+    stream: int | None = None
+    number: int = 0
 
 
 class Census:
@@ -100,11 +92,12 @@ class Census:
         self._moved_bytes = sum(one.numel() * one.element_size() for one in tensors)
         self._calls = calls
 
-    def facts(self, folders: Sequence[str]) -> dict[str, Any]:
+    def facts(self, folders: Sequence[str], source: str) -> dict[str, Any]:
         """Return the fields of `KernelFacts` that can be told of the calls that were watched.
 
         Args:
             folders: Where the candidate's build artefacts lie.
+            source: Text of its module.
 
         Returns:
             The fields; {} where the profiler does not attach, or nothing was watched.
@@ -116,11 +109,31 @@ class Census:
         launches = _launches(seen)
         if not launches:
             return {}
-        return facts_of(launches, self._calls, self._moved_bytes, _compiled(folders))
+        declared = declared_by(source, folders)
+        return facts_of(launches, self._calls, self._moved_bytes, _compiled(folders), declared)
+
+
+def declared_by(source: str, folders: Sequence[str]) -> Declared:
+    """Return what CUDA C++ of a candidate declares: in its strings, and in `.cu` files of it.
+
+    Args:
+        source: Text of its module.
+        folders: Where its build artefacts lie, files among them that it puts together as it builds.
+    """
+    try:
+        texts = texts_of(parse(source))
+    except SyntaxError:
+        texts = []
+    files = (path for folder in folders for path in Path(folder).rglob("*.cu") if path.is_file())
+    return declared_in([*texts, *(path.read_text(errors="replace") for path in files)])
 
 
 def facts_of(
-    launches: Sequence[Launch], calls: int, moved_bytes: int, compiled: dict[str, dict[str, Any]]
+    launches: Sequence[Launch],
+    calls: int,
+    moved_bytes: int,
+    compiled: dict[str, dict[str, Any]],
+    declared: Declared | None = None,
 ) -> dict[str, Any]:
     """Derive facts from what ran.
 
@@ -130,9 +143,10 @@ def facts_of(
         moved_bytes: Bytes of inputs and outputs of one call.
         compiled: What is known of kernels that the candidate compiled, by name: "shared" (bytes),
             "tensor_core" (whether matrix instructions are used).
+        declared: What its CUDA C++ declares.
     """
-    own_names = frozenset(compiled)
-    own = [launch for launch in launches if not is_library(launch.name, own_names)]
+    names = frozenset(compiled)
+    own = [launch for launch in launches if not is_library(launch.name, names, declared)]
     total_us = sum(launch.us for launch in launches)
     share = sum(launch.us for launch in own) / total_us if total_us else 0.0
     main = max(own, key=lambda launch: launch.us, default=None)
@@ -142,8 +156,17 @@ def facts_of(
         "own_kernel_share": share,
         "reuse": _reuse(share, main, compiled),
         "work": work,
+        "streams": _streams(launches, calls),
         **({} if main is None else _resources(main)),
     }
+
+
+def _streams(launches: Sequence[Launch], calls: int) -> int | None:
+    """How many streams the kernels of the last call ran on: a pool hands others to each call."""
+    in_order = sorted(launches, key=lambda launch: launch.number)
+    last = in_order[-max(1, round(len(launches) / calls)) :]
+    streams = {launch.stream for launch in last}
+    return None if None in streams else len(streams)
 
 
 def _resources(main: Launch) -> dict[str, int]:
@@ -179,6 +202,11 @@ def _launches(seen: Any) -> list[Launch]:  # noqa: ANN401 - torch types none of 
     seen.export_chrome_trace(str(path))
     events = json.loads(path.read_text())["traceEvents"]
     path.unlink()
+    return launches_in(events)
+
+
+def launches_in(events: Sequence[dict[str, Any]]) -> list[Launch]:
+    """Return the kernels among the events of a trace, as torch's profiler exports it."""
     return [_launch(event) for event in events if event.get("cat") == "kernel"]
 
 
@@ -190,6 +218,8 @@ def _launch(event: dict[str, Any]) -> Launch:
         blocks=prod(int(size) for size in told.get("grid", (0,))),
         registers=int(told.get("registers per thread", 0)),
         shared_bytes=int(told.get("shared memory", 0)),
+        stream=None if told.get("stream") is None else int(told["stream"]),
+        number=int(told.get("correlation", 0)),
     )
 
 
