@@ -17,6 +17,14 @@ from operators.sketches.triton.attention import (
     TILED_ATTENTION,
 )
 from operators.sketches.triton.convolution import NARROW_CONVOLUTION, SHIFTED_CONVOLUTION
+from operators.sketches.triton.convolution_followed import (
+    DEPTHWISE_FOLLOWED,
+    FOURS_FOLLOWED,
+    GATHERED_FOLLOWED,
+    NARROW_FOLLOWED,
+    NARROW_GATHERED_FOLLOWED,
+    SHIFTED_FOLLOWED,
+)
 from operators.sketches.triton.convolution_gather import (
     GATHERED_CONVOLUTION,
     NARROW_GATHERED,
@@ -98,4 +106,10 @@ SKETCHES: tuple[Sketch, ...] = (
     ONLINE_ATTENTION,
     STAGED_ATTENTION,
     TILED_ATTENTION,
+    SHIFTED_FOLLOWED,
+    NARROW_FOLLOWED,
+    GATHERED_FOLLOWED,
+    NARROW_GATHERED_FOLLOWED,
+    DEPTHWISE_FOLLOWED,
+    FOURS_FOLLOWED,
 )

@@ -14,7 +14,7 @@ from operators.sketches.patterns.product import Product, find_product
 from problems.graph import Node, OperatorGraph, TensorSpec
 from problems.problem import Problem
 
-__all__ = ["Followed", "find_followed"]
+__all__ = ["Followed", "find_followed", "pointwise_rest", "result_name"]
 
 _PRODUCTS = frozenset({"aten.mm.default", "aten.bmm.default", "aten.addmm.default"})
 _Names = Mapping[str, str]
@@ -55,18 +55,38 @@ def find_followed(
     if node.keywords or node.outputs[0].dtype not in dtypes:
         return None
     product = find_product(problem, _alone(graph, index), dtypes)
-    rest = _rest(graph, index)
-    lowered = lower(rest, halves=True) if rest is not None else None
-    if product is None or lowered is None or lowered.updates or lowered.counters:
-        return None
-    value = f"input{len(graph.inputs)}"
-    if not _is_pointwise(lowered, value, prod(product.shape)):
+    rest = pointwise_rest(graph, index)
+    if product is None or rest is None:
         return None
     spec = graph.spec(graph.outputs[0])
     dtype = spec.dtype if isinstance(spec, TensorSpec) else ""
     if dtype not in dtypes:
         return None
-    return Followed(product=product, rest=lowered, value=value, dtype=dtype)
+    return Followed(product=product, rest=rest, value=result_name(graph), dtype=dtype)
+
+
+def result_name(graph: OperatorGraph) -> str:
+    """Return the name under which what comes after a node loads its result."""
+    return f"input{len(graph.inputs)}"
+
+
+def pointwise_rest(graph: OperatorGraph, index: int) -> Computation | None:
+    """Return what a graph computes of a node's result, element by element.
+
+    Args:
+        graph: The graph; it has one output.
+        index: Number of the node. The bias of a product counts as what comes after it.
+
+    Returns:
+        The computation, in which `result_name` is the result; None where nothing comes after it,
+        or anything but pointwise operations on elements at their own places.
+    """
+    rest = _rest(graph, index)
+    lowered = lower(rest, halves=True) if rest is not None else None
+    if lowered is None or lowered.updates or lowered.counters:
+        return None
+    count = prod(graph.nodes[index].outputs[0].shape)
+    return lowered if _is_pointwise(lowered, result_name(graph), count) else None
 
 
 def _alone(graph: OperatorGraph, index: int) -> OperatorGraph:
@@ -87,13 +107,13 @@ def _alone(graph: OperatorGraph, index: int) -> OperatorGraph:
 
 
 def _rest(graph: OperatorGraph, index: int) -> OperatorGraph | None:
-    """The graph after a product, whose result is one more input; None where nothing comes after."""
+    """The graph after a node, whose result is one more input; None where nothing comes after."""
     node = graph.nodes[index]
-    result = f"input{len(graph.inputs)}"
+    result = result_name(graph)
     needed = sorted(_needed(graph, graph.outputs, stop=index) - {index})
     nodes: list[Node] = []
     names = {f"node{index}": result}
-    if len(node.inputs) == 3:
+    if node.op == "aten.addmm.default":
         bias = node.inputs[0]
         added = ({"value": result}, {"value": bias})
         nodes.append(replace(node, op="aten.add.Tensor", inputs=(result, bias), arguments=added))
@@ -105,7 +125,7 @@ def _rest(graph: OperatorGraph, index: int) -> OperatorGraph | None:
         return None
     outputs = tuple(names.get(name, name) for name in graph.outputs)
     read = {name for one in nodes for name in one.inputs} | set(outputs)
-    # What the product alone reads has no place among the axes of what comes after.
+    # What the node alone reads has no place among the axes of what comes after.
     kept = [
         None if isinstance(spec, TensorSpec) and f"input{number}" not in read else spec
         for number, spec in enumerate(graph.inputs)
@@ -146,7 +166,7 @@ def _argument(argument: Any, names: _Names) -> Any:  # noqa: ANN401 - any argume
 
 
 def _is_pointwise(rest: Computation, value: str, count: int) -> bool:
-    """Tell whether each output depends on the product's element at its own place."""
+    """Tell whether each output depends on the result's element at its own place."""
     terms = rest.terms
     needed = terms.needed([rest.output.term])
     if prod(rest.shape) != count or prod(rest.sizes) != count:

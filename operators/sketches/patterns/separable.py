@@ -6,6 +6,10 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from operators.sketches.patterns.convolution import Convolution, find_convolution, read_convolution
+from operators.sketches.patterns.convolution_followed import (
+    FollowedConvolution,
+    find_followed_convolution,
+)
 from operators.sketches.patterns.operands import (
     computing,
     is_result,
@@ -14,7 +18,7 @@ from operators.sketches.patterns.operands import (
 )
 from problems.graph import OperatorGraph, TensorSpec
 
-__all__ = ["Separable", "find_depthwise", "find_separable"]
+__all__ = ["Separable", "find_depthwise", "find_followed_depthwise", "find_separable"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +40,14 @@ def find_depthwise(
     """Return the depthwise convolution over one or two dimensions that the whole graph is."""
     found = find_convolution(graph, dtypes)
     return found if found is not None and _is_depthwise(found) else None
+
+
+def find_followed_depthwise(
+    graph: OperatorGraph, dtypes: Collection[str] = ("float32",)
+) -> FollowedConvolution | None:
+    """Return a depthwise convolution with pointwise operations after it that is the whole graph."""
+    found = find_followed_convolution(graph, dtypes)
+    return found if found is not None and _is_depthwise(found.convolution) else None
 
 
 def find_separable(

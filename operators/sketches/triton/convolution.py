@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 from operators.sketches.module import local_names
@@ -14,14 +15,23 @@ from operators.sketches.triton.convolution_pack_text import (
     PACK_TEXT,
     PACK_WEIGHT_TEXT,
 )
-from operators.sketches.triton.convolution_text import CONVOLUTION_TEXT
+from operators.sketches.triton.convolution_text import CONVOLUTION_FOLLOWED_TEXT, CONVOLUTION_TEXT
 from operators.sketches.triton.layout_text import NEIGHBOURS_TEXT
 from operators.sketches.triton.precision import FLOATS
 from operators.sketches.triton.program import TritonProgram, write_program
 from problems.graph import OperatorGraph, TensorSpec
 from problems.problem import Problem
 
-__all__ = ["NARROW_CONVOLUTION", "SHIFTED_CONVOLUTION", "block_from", "constants", "precisions"]
+__all__ = [
+    "NARROW_CONVOLUTION",
+    "SHIFTED_CONVOLUTION",
+    "block_from",
+    "constants",
+    "form_values",
+    "precisions",
+    "shared_values",
+    "shifted_program",
+]
 
 _DESCRIPTOR_IMPORT = "from triton.tools.tensor_descriptor import TensorDescriptor"
 _PROCESSORS = 132
@@ -146,6 +156,37 @@ def _write(problem: Problem, graph: OperatorGraph, *, narrow: bool = False) -> s
     names = local_names(problem, graph)
     if found is None or names is None:
         return None
+    program = shifted_program(graph, found, narrow=narrow)
+    if program is None:
+        return None
+    x, weight = names[found.x], names[found.weight]
+    bias = names[found.bias] if found.bias else "None"
+    completed = replace(
+        program,
+        values=tuple(v for v in (found.x, found.weight, found.bias) if v),
+        body=(
+            f"out = torch.empty({found.shape}, dtype={x}.dtype, device={x}.device)",
+            f"convolve({x}, {weight}, {bias}, out)",
+            "return out",
+        ),
+    )
+    return write_program(problem, graph, completed)
+
+
+def shifted_program(
+    graph: OperatorGraph, found: Convolution, *, narrow: bool, followed: bool = False
+) -> TritonProgram | None:
+    """Return the program of a convolution by shifts; its values and call are still to come.
+
+    Args:
+        graph: The graph.
+        found: The convolution.
+        narrow: Whether numbers of float32 are multiplied as numbers of 16 bits.
+        followed: Whether tiles go through `store_tile`, which is still to come too.
+
+    Returns:
+        The program; None where there is no layout, or a narrow one would be the same again.
+    """
     spec = graph.spec(found.x)
     assert isinstance(spec, TensorSpec)
     forms = _forms(found)
@@ -162,28 +203,17 @@ def _write(problem: Problem, graph: OperatorGraph, *, narrow: bool = False) -> s
     ]
     space = _space(found, forms) | {"PRECISION": precisions(spec.dtype, narrow=narrow)}
     start = _narrow(found, forms) if narrow else _configuration(found, forms)
-    text = "\n".join(
-        (*lines, NEIGHBOURS_TEXT, PACK_TEXT, PACK_WEIGHT_TEXT, PACK_INPUT_TEXT, CONVOLUTION_TEXT)
-    )
-    x, weight = names[found.x], names[found.weight]
-    bias = names[found.bias] if found.bias else "None"
-    return write_program(
-        problem,
-        graph,
-        TritonProgram(
-            summary="Convolution as a sum of shifted matrix products"
-            + (", each number one of 16 bits." if narrow else " over channels laid out last."),
-            space=space,
-            configuration=start | {"PRECISION": space["PRECISION"][0]},
-            kernels=text,
-            values=tuple(v for v in (found.x, found.weight, found.bias) if v),
-            body=(
-                f"out = torch.empty({found.shape}, dtype={x}.dtype, device={x}.device)",
-                f"convolve({x}, {weight}, {bias}, out)",
-                "return out",
-            ),
-            imports=(_DESCRIPTOR_IMPORT,),
-        ),
+    sums = CONVOLUTION_FOLLOWED_TEXT if followed else CONVOLUTION_TEXT
+    text = "\n".join((*lines, NEIGHBOURS_TEXT, PACK_TEXT, PACK_WEIGHT_TEXT, PACK_INPUT_TEXT, sums))
+    return TritonProgram(
+        summary="Convolution as a sum of shifted matrix products"
+        + (", each number one of 16 bits." if narrow else " over channels laid out last."),
+        space=space,
+        configuration=start | {"PRECISION": space["PRECISION"][0]},
+        kernels=text,
+        values=(),
+        body=(),
+        imports=(_DESCRIPTOR_IMPORT,),
     )
 
 

@@ -21,6 +21,7 @@ from operators.sketches.triton.convolution import (
 from operators.sketches.triton.convolution_form import Form, form_of
 from operators.sketches.triton.convolution_gather_text import (
     GATHER_TEXT,
+    GATHERED_FOLLOWED_TEXT,
     GATHERED_PRODUCTS_TEXT,
     POINTWISE_GATHER_TEXT,
     SEPARABLE_GATHER_TEXT,
@@ -44,16 +45,37 @@ __all__ = [
     "NARROW_SEPARABLE",
     "SEPARABLE_CONVOLUTION",
     "STAGED_SEPARABLE",
+    "gathered_program",
 ]
 
 
 def _write(problem: Problem, graph: OperatorGraph, *, narrow: bool = False) -> str | None:
     found = find_convolution(graph, FLOATS)
-    form = form_of(found, 3) if found is not None else None
-    if found is None or form is None:
+    program = gathered_program(graph, found, narrow=narrow) if found is not None else None
+    if found is None or program is None:
         return None
+    operands = (found.x, None, None, found.weight, found.bias)
+    return _completed(problem, graph, program, operands, found.shape)
+
+
+def gathered_program(
+    graph: OperatorGraph, found: Convolution, *, narrow: bool, followed: bool = False
+) -> TritonProgram | None:
+    """Return the program of a convolution that gathers; its values and call are still to come.
+
+    Args:
+        graph: The graph.
+        found: The convolution.
+        narrow: Whether numbers of float32 are multiplied as numbers of 16 bits.
+        followed: Whether tiles go through `store_tile`, which is still to come too.
+
+    Returns:
+        The program; None for a transposed convolution with strides, or where a narrow program
+        would be the same again.
+    """
+    form = form_of(found, 3)
     chosen = _chosen(graph, found.x, narrow=narrow)
-    if not chosen:
+    if form is None or not chosen:
         return None
     depth = found.channels[0] // found.groups * form.folded
     values = shared_values(found) | form_values(found, form) | _places(found, form)
@@ -66,13 +88,13 @@ def _write(problem: Problem, graph: OperatorGraph, *, narrow: bool = False) -> s
             PACK_TEXT,
             PACK_WEIGHT_TEXT,
             GATHER_TEXT,
-            GATHERED_PRODUCTS_TEXT,
+            GATHERED_FOLLOWED_TEXT if followed else GATHERED_PRODUCTS_TEXT,
         )
     )
     many = form.folded > 1 and values["GROUP_IN"] > 1
     orders = {"TAPS_INNER": (False, True) if many else (False,)}
     first = {"TAPS_INNER": many and form.axes[2].stride > 1, "num_stages": 1 if many else 3}
-    program = TritonProgram(
+    return TritonProgram(
         summary="Convolution as one matrix product; its input is gathered where it lies"
         + (", each number one of 16 bits." if narrow else "."),
         space={**_space(found, depth, chosen), **orders},
@@ -81,8 +103,6 @@ def _write(problem: Problem, graph: OperatorGraph, *, narrow: bool = False) -> s
         values=(),
         body=(),
     )
-    operands = (found.x, None, None, found.weight, found.bias)
-    return _completed(problem, graph, program, operands, found.shape)
 
 
 def _write_separable(problem: Problem, graph: OperatorGraph) -> str | None:

@@ -8,6 +8,7 @@ narrow after they are loaded: the input is read in place, which pays where memor
 from __future__ import annotations
 
 __all__ = [
+    "GATHERED_FOLLOWED_TEXT",
     "GATHERED_PRODUCTS_TEXT",
     "GATHER_TEXT",
     "POINTWISE_GATHER_TEXT",
@@ -101,7 +102,7 @@ def gathered(x, taps, taps_bias, image, inner, d, h, w, group, k):
 '''
 """`gathered` for a pointwise convolution whose input has the output's sizes."""
 
-GATHERED_PRODUCTS_TEXT = '''
+_PRODUCTS = '''
 @triton.jit
 def product(x, w, total, CHANNELS_FIRST: tl.constexpr):
     """Add w @ x, or its transpose, to a total."""
@@ -169,10 +170,25 @@ def gathered_products(
         total += tl.load(bias + channels).to(tl.float32)[:, None]
     at_row = image.to(tl.int64) * (OUT_CHANNELS * OUT_D * OUT_H * OUT_W) + inner
     at_row = neighbours(at_row, OUT_D * OUT_H * OUT_W % 2 == 0)
+'''
+
+_STORE = """\
     pointer = out + at_row[None, :] + (channels.to(tl.int64) * (OUT_D * OUT_H * OUT_W))[:, None]
     inside = (place < PLACES)[None, :] & real[:, None]
     tl.store(pointer, total.to(out.dtype.element_ty), mask=inside)
+"""
 
+_FINISH = """\
+    # What lies outside is finished like the last, and not written.
+    at_channel = channels.to(tl.int64) * (OUT_D * OUT_H * OUT_W)
+    store_tile(
+        out, total, tl.minimum(image, BATCH - 1)[None, :], channels[:, None],
+        neighbours(inner, False)[None, :], at_row[None, :] + at_channel[:, None],
+        (place < PLACES)[None, :] & real[:, None],
+    )  # fmt: skip
+"""
+
+_CALL = '''
 
 @triton.jit
 def largest(x, peak, SIZE: tl.constexpr, BLOCK: tl.constexpr):
@@ -202,4 +218,9 @@ def convolve(x, taps, taps_bias, weight, bias, out):
         num_warps=CONFIG["num_warps"], num_stages=CONFIG["num_stages"],
     )  # fmt: skip
 '''
+
+GATHERED_PRODUCTS_TEXT = _PRODUCTS + _STORE + _CALL
 """`convolve`, given `gathered`, the constants and the texts of `convolution_pack_text`."""
+
+GATHERED_FOLLOWED_TEXT = _PRODUCTS + _FINISH + _CALL
+"""The same, given `store_tile` too; `out` is a tuple that only it takes apart."""

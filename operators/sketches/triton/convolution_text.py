@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-__all__ = ["CONVOLUTION_TEXT"]
+__all__ = ["CONVOLUTION_FOLLOWED_TEXT", "CONVOLUTION_TEXT"]
 
-CONVOLUTION_TEXT = '''
+_SUMS = '''
 @triton.jit
 def taps_of(phase, PADDING: tl.constexpr, DILATION: tl.constexpr, STRIDE: tl.constexpr,
             TAPS: tl.constexpr):  # fmt: skip
@@ -200,8 +200,25 @@ def put(
         at_row = image.to(tl.int64) * (OUT_CHANNELS * OUT_D * OUT_H * OUT_W)
         at_row = neighbours(at_row + (d_out * OUT_H + h_out) * OUT_W + w_out, EVEN_OUT)
         at_channel = channels.to(tl.int64) * (OUT_D * OUT_H * OUT_W)
+'''
+
+_STORE = """\
         pointer = out + at_row[None, :] + at_channel[:, None]
         tl.store(pointer, total.to(out.dtype.element_ty), mask=inside[None, :] & real[:, None])
+"""
+
+_FINISH = """\
+        # What lies outside is finished like the last, and not written.
+        inner = tl.minimum(d_out, OUT_D - 1) * OUT_H + tl.minimum(h_out, OUT_H - 1)
+        inner = neighbours(inner * OUT_W + tl.minimum(w_out, OUT_W - 1), False)
+        store_tile(
+            out, total, tl.minimum(image, BATCH - 1)[None, :],
+            tl.minimum(channels, OUT_CHANNELS - 1)[:, None], inner[None, :],
+            at_row[None, :] + at_channel[:, None], inside[None, :] & real[:, None],
+        )  # fmt: skip
+"""
+
+_CALL = '''\
     else:
         half: tl.constexpr = total.shape[1] // 2
         halves = total.reshape(total.shape[0], 2, half).permute(0, 2, 1)
@@ -258,4 +275,9 @@ def convolve(x, weight, bias, out):
         num_warps=CONFIG["num_warps"], num_stages=CONFIG["num_stages"],
     )  # fmt: skip
 '''
+
+CONVOLUTION_TEXT = _SUMS + _STORE + _CALL
 """`convolve`, given the constants and the texts of `convolution_pack_text`."""
+
+CONVOLUTION_FOLLOWED_TEXT = _SUMS + _FINISH + _CALL
+"""The same, given `store_tile` too; `out` is a tuple that only it takes apart."""

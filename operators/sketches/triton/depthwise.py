@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 from operators.sketches.module import local_names
@@ -24,10 +25,19 @@ from operators.sketches.triton.slides import (
 from problems.graph import OperatorGraph
 from problems.problem import Problem
 
-__all__ = ["DEPTHWISE_BY_FOURS", "DEPTHWISE_CONVOLUTION", "depthwise_text", "depthwise_values"]
+__all__ = [
+    "DEPTHWISE_BY_FOURS",
+    "DEPTHWISE_CONVOLUTION",
+    "SlideOf",
+    "depthwise_program",
+    "depthwise_text",
+    "depthwise_values",
+]
 
 _MOST_TAPS = 128
 _WEIGHTED = Reduction(kind="sum", weighted=True)
+SlideOf = Callable[[Reduction, Windows], Slide | None]
+"""A way to take windows, where it is one for them."""
 
 
 def depthwise_values(found: Convolution) -> dict[str, int]:
@@ -55,37 +65,50 @@ def depthwise_text(windows: Windows, warps: str = "num_warps") -> str:
     )
 
 
-def _write(
-    slide_of: Callable[[Reduction, Windows], Slide | None],
-    summary: str,
-    problem: Problem,
-    graph: OperatorGraph,
-) -> str | None:
+def _write(slide_of: SlideOf, summary: str, problem: Problem, graph: OperatorGraph) -> str | None:
     found = find_depthwise(graph, FLOATS)
     names = local_names(problem, graph)
     if found is None or names is None:
         return None
+    program = depthwise_program(found, slide_of, summary)
+    if program is None:
+        return None
+    x, bias = names[found.x], names[found.bias] if found.bias else "None"
+    completed = replace(
+        program,
+        values=tuple(v for v in (found.x, found.weight, found.bias) if v),
+        body=(
+            f"out = torch.empty({found.shape}, dtype={x}.dtype, device={x}.device)",
+            f"slide({x}, {names[found.weight]}, {bias}, out)",
+            "return out",
+        ),
+    )
+    return write_program(problem, graph, completed)
+
+
+def depthwise_program(found: Convolution, slide_of: SlideOf, summary: str) -> TritonProgram | None:
+    """Return the program of a depthwise convolution; its values and call are still to come.
+
+    Args:
+        found: The convolution.
+        slide_of: How its windows are taken.
+        summary: What that is.
+
+    Returns:
+        The program; None where windows cannot be taken so, or are too large to be written out.
+    """
     windows = found.windows
     slide = slide_of(_WEIGHTED, windows)
     if slide is None or windows.kernel[1] * windows.kernel[2] > _MOST_TAPS:
         return None
     values = slide.values | depthwise_values(found)
-    x, bias = names[found.x], names[found.bias] if found.bias else "None"
-    return write_program(
-        problem,
-        graph,
-        TritonProgram(
-            summary=f"Depthwise convolution: {summary}",
-            space=slide.space,
-            configuration=slide.configuration,
-            kernels="\n".join((constants(values), slide.text)),
-            values=tuple(v for v in (found.x, found.weight, found.bias) if v),
-            body=(
-                f"out = torch.empty({found.shape}, dtype={x}.dtype, device={x}.device)",
-                f"slide({x}, {names[found.weight]}, {bias}, out)",
-                "return out",
-            ),
-        ),
+    return TritonProgram(
+        summary=f"Depthwise convolution: {summary}",
+        space=slide.space,
+        configuration=slide.configuration,
+        kernels="\n".join((constants(values), slide.text)),
+        values=(),
+        body=(),
     )
 
 

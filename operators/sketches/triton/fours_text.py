@@ -11,7 +11,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from operators.sketches.patterns.windows import Windows
-from operators.sketches.triton.pooling_text import Reduction, finished_text
+from operators.sketches.triton.pooling_text import (
+    ROW_INSIDE,
+    Reduction,
+    finished_text,
+    store_text,
+)
 
 __all__ = ["fours_text", "reach_ahead", "vectors_of"]
 
@@ -57,7 +62,7 @@ def windows_by_fours(
     column = w - AHEAD
     base = x + ((plane // MULTIPLIER).to(tl.int64) * (SIZE_D * SIZE_H * SIZE_W))[:, :, None]
     base = base + first_d * (SIZE_H * SIZE_W) + column
-    to = out + ((plane.to(tl.int64) * OUT_D + d) * (OUT_H * OUT_W))[:, :, None] + w
+    to = {out}((plane.to(tl.int64) * OUT_D + d) * (OUT_H * OUT_W))[:, :, None] + w
     {begin}
     for step in tl.range(0, STRIP + KERNEL_H - 1, loop_unroll_factor=UNROLL):
         row = strip - PADDING_H + step
@@ -67,7 +72,7 @@ def windows_by_fours(
         if bias is not None:
             total += tl.load(bias + channel).to(tl.float32)[:, :, None]
         real = inside & (step >= KERNEL_H - 1) & (h < OUT_H)
-        tl.store(to + h * OUT_W, total.to(out.dtype.element_ty), mask=real)
+        {store}
 
 
 def slide(x, taps, bias, out):
@@ -94,18 +99,24 @@ def vectors_of(windows: Windows) -> list[int]:
     return sorted({_tap(windows, lane, w) // 4 for lane in _LANES for w in taps})
 
 
-def fours_text(reduction: Reduction, windows: Windows) -> str:
+def fours_text(reduction: Reduction, windows: Windows, *, followed: bool = False) -> str:
     """Return the text of the kernel and of `slide`, given the constants of the geometry.
 
     Args:
         reduction: What is made of a window.
         windows: Their geometry; they move by one row and one column, and `AHEAD` among the
             constants is what `reach_ahead` tells.
+        followed: See `windows_text`.
     """
+    inner = f"{ROW_INSIDE} + tl.minimum(w, OUT_W - 1)"
     text = _FOURS.format(
         begin="\n    ".join(_begin(reduction, windows)),
         advance="\n        ".join(_advance(reduction, windows)),
         first=", ".join(f"sum0_{lane}" for lane in _LANES),
+        out="" if followed else "out + ",
+        store=store_text(
+            inner, "to + h * OUT_W", "real", followed=followed, planes="plane[:, :, None]"
+        ),
     )
     return "\n".join((finished_text(reduction), text))
 

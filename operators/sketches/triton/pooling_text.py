@@ -12,7 +12,10 @@ from dataclasses import dataclass
 
 from operators.sketches.triton.layout_text import NEIGHBOURS_TEXT
 
-__all__ = ["Reduction", "finished_text", "windows_text"]
+__all__ = ["ROW_INSIDE", "Reduction", "finished_text", "store_text", "windows_text"]
+
+ROW_INSIDE = "(d * OUT_H + tl.minimum(tl.maximum(h, 0), OUT_H - 1)) * OUT_W"
+"""Text of where a row begins in its plane, or the nearest one where there is none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,8 +108,8 @@ def windows_at_once(
     total = finished(total, d, h, w)
     if bias is not None:
         total += tl.load(bias + channel).to(tl.float32)
-    at = out + (plane.to(tl.int64) * OUT_D + d) * (OUT_H * OUT_W) + h * OUT_W + w
-    tl.store(at, total.to(out.dtype.element_ty), mask=inside)
+    at = {out}(plane.to(tl.int64) * OUT_D + d) * (OUT_H * OUT_W) + h * OUT_W + w
+    {store}
 '''
 
 _ROLLING = '''
@@ -133,7 +136,7 @@ def windows_by_row(
     base = base + first_d * (SIZE_H * SIZE_W) + first_w
     channel = plane % CHANNELS
     w = neighbours(w, False)[None, :]
-    to = out + (plane.to(tl.int64) * OUT_D + d) * (OUT_H * OUT_W) + w
+    to = {out}(plane.to(tl.int64) * OUT_D + d) * (OUT_H * OUT_W) + w
     {begin}
     for step in tl.range(0, STRIP + KERNEL_H - 1, loop_unroll_factor=UNROLL):
         row = strip - PADDING_H + step
@@ -143,7 +146,7 @@ def windows_by_row(
         if bias is not None:
             total += tl.load(bias + channel).to(tl.float32)
         real = inside & (step >= KERNEL_H - 1) & (h < OUT_H)
-        tl.store(to + h * OUT_W, total.to(out.dtype.element_ty), mask=real)
+        {store}
 '''
 
 _LAUNCH = '''
@@ -183,6 +186,7 @@ def windows_text(
     rolling: bool,
     outside: bool,
     warps: str = "num_warps",
+    followed: bool = False,
 ) -> str:
     """Return the text of the kernels and of `slide`, given the constants of the geometry.
 
@@ -193,24 +197,50 @@ def windows_text(
             be taken one by one.
         outside: Whether windows reach into the padding.
         warps: Name of the parameter that holds the number of warps.
+        followed: Whether outputs go through `store_tile`, which is still to come; `out` is a tuple
+            then that only it takes apart.
     """
     weight = "taps + ((channel * KERNEL_D + tap_d) * KERNEL_H + tap_h) * KERNEL_W + tap_w"
     plain = _PLAIN.format(
         neutral=reduction.neutral,
         weighted=f"value *= tl.load({weight}).to(tl.float32)" if reduction.weighted else "",
         joined=reduction.joined("total", "value"),
+        out="" if followed else "out + ",
+        store=store_text("(d * OUT_H + h) * OUT_W + w", "at", "inside", followed=followed),
     )
     plain = "\n".join(line for line in plain.split("\n") if line.strip() or not line)
     parts = [finished_text(reduction), plain]
     if rolling:
         begin, advance = _begin(reduction, kernel), _advance(reduction, kernel, outside=outside)
-        parts.append(
-            _ROLLING.format(begin="\n    ".join(begin), advance="\n        ".join(advance))
+        text = _ROLLING.format(
+            begin="\n    ".join(begin),
+            advance="\n        ".join(advance),
+            out="" if followed else "out + ",
+            store=store_text(f"{ROW_INSIDE} + w", "to + h * OUT_W", "real", followed=followed),
         )
+        parts.append(text)
     launch = _LAUNCH_EITHER if rolling else _LAUNCH_PLAIN
     launch = launch.format(warps=warps)
     limit = _LIMIT.format(warps=warps, when='not CONFIG["ROLLING"] and ' if rolling else "")
     return "\n".join((NEIGHBOURS_TEXT, *parts, _LAUNCH.format(limit=limit, launch=launch)))
+
+
+def store_text(
+    inner: str, place: str, inside: str, *, followed: bool, planes: str = "plane"
+) -> str:
+    """Return the text that writes `total`.
+
+    Args:
+        inner: Text of where outputs lie in their plane; it must not lead outside of it.
+        place: Text of their pointers, or of where they lie in the result if `followed`.
+        inside: Text of the mask.
+        followed: Whether they go through `store_tile`.
+        planes: Text of the numbers of their planes.
+    """
+    if not followed:
+        return f"tl.store({place}, total.to(out.dtype.element_ty), mask={inside})"
+    plane = f"{planes} // CHANNELS, {planes} % CHANNELS"
+    return f"store_tile(out, total, {plane}, {inner}, {place}, {inside})"
 
 
 def finished_text(reduction: Reduction) -> str:

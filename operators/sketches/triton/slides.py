@@ -42,14 +42,15 @@ class Slide:
     configuration: Configuration
 
 
-def by_windows(reduction: Reduction, windows: Windows) -> Slide:
-    """Take each element of a window by itself."""
+def by_windows(reduction: Reduction, windows: Windows, *, followed: bool = False) -> Slide:
+    """Take each element of a window by itself; for `followed` see `windows_text`."""
     return Slide(
         text=windows_text(
             reduction,
             windows.kernel,
             rolling=is_rolling(windows),
             outside=reaches_outside(windows),
+            followed=followed,
         ),
         values=windows_values(windows),
         space=windows_space(windows),
@@ -57,14 +58,17 @@ def by_windows(reduction: Reduction, windows: Windows) -> Slide:
     )
 
 
-def by_fours(reduction: Reduction, windows: Windows) -> Slide | None:
-    """Take four neighbouring windows at once; None where they do not move by one element."""
+def by_fours(reduction: Reduction, windows: Windows, *, followed: bool = False) -> Slide | None:
+    """Take four neighbouring windows at once; None where they do not move by one element.
+
+    For `followed` see `windows_text`.
+    """
     if not _moves_by_one(windows):
         return None
     width, rows = block_from(windows.out[2], 64, 1024), windows.out[1] > 1
     lanes = max(1, 512 // width)
     return Slide(
-        text=fours_text(reduction, windows),
+        text=fours_text(reduction, windows, followed=followed),
         values=windows_values(windows) | {"AHEAD": reach_ahead(windows)},
         space={
             "BLOCK_C": (1, 2, 4),
