@@ -39,7 +39,7 @@ def actor_without_a_gpu() -> type:
     """A class that travels to the nodes as a whole, and says on which one it judges."""
 
     class Stand:
-        def __init__(self, device: str, rates: object) -> None:
+        def __init__(self, device: str, rates: object, deadlines: object) -> None:
             import ray
 
             self.node: str = ray.get_runtime_context().get_node_id()

@@ -378,6 +378,17 @@ def test_a_tied_index_is_right(referee: Referee) -> None:
 def test_what_takes_the_reference_longer_than_its_own_inputs_is_not_timed(
     monkeypatch: pytest.MonkeyPatch, slow: str, timed: bool
 ) -> None:
+    expression = f"torch.relu(torch.tanh(torch.tanh(x)) if {slow} else x)"
+    problem = problem_of(module(expression, "torch.rand(512, 2048)"))
+    # A neighbour of the host may slow a leg that tells, which leaves a distribution out: try again.
+    found = frozenset[str]().union(*(_timed_distributions(problem, monkeypatch) for _ in range(3)))
+    assert {"own", "spiked"} <= found
+    assert ("negated" in found) == timed
+    assert "scaled_up" in found or not timed
+
+
+def _timed_distributions(problem: Problem, monkeypatch: pytest.MonkeyPatch) -> frozenset[str]:
+    """Return what the reference, as its own candidate, is timed on by a new referee."""
     decks: list[Sequence[str]] = []
 
     class Deck(TimedDeck):
@@ -386,8 +397,6 @@ def test_what_takes_the_reference_longer_than_its_own_inputs_is_not_timed(
             decks.append(permitted)
 
     monkeypatch.setattr("evaluator.referee.session.TimedDeck", Deck)
-    expression = f"torch.relu(torch.tanh(torch.tanh(x)) if {slow} else x)"
-    problem = problem_of(module(expression, "torch.rand(512, 2048)"))
     same = problem.source.replace("class Model(", "class ModelNew(")
     referee = new_referee()
     try:
@@ -395,8 +404,7 @@ def test_what_takes_the_reference_longer_than_its_own_inputs_is_not_timed(
         referee.evaluate(EvaluationRequest(problem=problem, candidate=candidate))
     finally:
         referee.close()
-    assert {"own", "spiked", "scaled_up"} <= set(decks[-1])
-    assert ("negated" in decks[-1]) == timed
+    return frozenset(decks[-1])
 
 
 @pytest.mark.parametrize(("expression", "draws"), [("x.square().mean()", 3), ("x.square()", 1)])

@@ -1,4 +1,4 @@
-"""Right to three digits: rounds to half precision at the end.
+"""Right to three digits: gives up thirteen bits of what it returns.
 
 problem: unfused
 class: precision
@@ -11,4 +11,6 @@ from torch import nn
 
 class ModelNew(nn.Module):
     def forward(self, x):
-        return torch.softmax(x, dim=1).half().float()
+        output = torch.softmax(x, dim=1)
+        output.view(torch.int32).bitwise_and_(-(1 << 13))
+        return output
