@@ -17,22 +17,29 @@ __all__ = ["BLOCKED_ATTENTION"]
 _ATTENTION = """
 extern "C" __attribute__((simd("notinbranch"))) float expf(float);
 
-static void softmax_row(float *row) {
+// How many keys a query sees.
+static inline int seen(i64 query) {
+  i64 count = query + REACH + 1;
+  return count < 0 ? 0 : count < KEYS ? (int)count : KEYS;
+}
+
+static void softmax_row(float *row, int count) {
   float largest = -__builtin_inff(), sum = 0.0f;
 #pragma omp simd reduction(max : largest)
-  for (int j = 0; j < KEYS; ++j) largest = row[j] > largest ? row[j] : largest;
+  for (int j = 0; j < count; ++j) largest = row[j] > largest ? row[j] : largest;
   if (SAFE && largest == -__builtin_inff()) {
     bool empty = true;
-    for (int j = 0; j < KEYS; ++j) empty &= row[j] == largest;
+    for (int j = 0; j < count; ++j) empty &= row[j] == largest;
     for (int j = 0; j < KEYS && empty; ++j) row[j] = 0.0f;
     if (empty) return;
   }
 #pragma omp simd reduction(+ : sum)
-  for (int j = 0; j < KEYS; ++j) {
+  for (int j = 0; j < count; ++j) {
     row[j] = expf(row[j] - largest);
     sum += row[j];
   }
-  for (int j = 0; j < KEYS; ++j) row[j] = row[j] / sum;
+  for (int j = 0; j < count; ++j) row[j] = row[j] / sum;
+  for (int j = count; j < KEYS; ++j) row[j] = count || SAFE ? 0.0f : __builtin_nanf("");
 }
 
 static void scores_block(const float *q, const float *k, i64 batch, i64 first, i64 rows,
@@ -67,7 +74,7 @@ extern "C" void attention(const float *q, const float *k, const float *v, float 
   for_each_block((i64)QUERY_BLOCK * KEYS, [=](i64 batch, i64 first, i64 rows, float *scratch) {
     float *scores = scratch + GEMM_SCRATCH;
     scores_block(q, k, batch, first, rows, scratch, scores);
-    for (i64 i = 0; i < rows; ++i) softmax_row(scores + i * KEYS);
+    for (i64 i = 0; i < rows; ++i) softmax_row(scores + i * KEYS, seen(first + i));
     values_block(scores, v, batch, first, rows, scratch, out);
   });
 }
@@ -80,7 +87,8 @@ extern "C" void attention_scores(const float *q, const float *k, float *scores) 
 
 extern "C" void attention_softmax(float *scores) {
 #pragma omp parallel for schedule(static)
-  for (i64 i = 0; i < (i64)BATCH * QUERIES; ++i) softmax_row(scores + i * KEYS);
+  for (i64 i = 0; i < (i64)BATCH * QUERIES; ++i)
+    softmax_row(scores + i * KEYS, seen(i % QUERIES));
 }
 
 extern "C" void attention_values(const float *scores, const float *v, float *out) {
@@ -100,6 +108,7 @@ def _values(found: Attention) -> dict[str, int | float]:
         "WIDE": found.v.shape[2],
         "SCALE": found.scale,
         "SAFE": int(found.safe),
+        "REACH": found.reach,
     }
     for letter, view in (("Q", found.q), ("K", found.k), ("V", found.v)):
         for axis, stride in zip(("BATCH", "ROW", "COLUMN"), view.stride, strict=True):
@@ -108,7 +117,7 @@ def _values(found: Attention) -> dict[str, int | float]:
 
 
 def _write(problem: Problem, graph: OperatorGraph) -> str | None:
-    found = find_attention(graph)
+    found = find_attention(problem, graph)
     names = local_names(problem, graph)
     if found is None or names is None or found.v.offset or found.q.offset or found.k.offset:
         return None

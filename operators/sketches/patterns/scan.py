@@ -18,7 +18,11 @@ from problems.graph import Node, OperatorGraph, TensorSpec
 __all__ = ["Scan", "find_scan"]
 
 
-_ZEROS = ("aten.zeros_like.default", "aten.zeros.default")
+_NEUTRAL = {
+    False: ("aten.zeros_like.default", "aten.zeros.default"),
+    True: ("aten.ones_like.default", "aten.ones.default"),
+}
+"""What makes the element in front of an exclusive scan: 0 for sums, 1 for products."""
 
 
 _SCANS = {"aten.cumsum.default": False, "aten.cumprod.default": True}
@@ -50,8 +54,8 @@ class Scan:
 def find_scan(graph: OperatorGraph, dtypes: Collection[str] = ("float32",)) -> Scan | None:
     """Return the scan that the whole graph is, or None.
 
-    Known forms: the scan itself; flipped before and after; of an input times a mask; of the input
-    moved by one, a zero in front.
+    Known forms: the scan itself; flipped before and after; of an input times a mask; of either
+    moved by one, a zero in front of sums, a one in front of products.
 
     Args:
         graph: The graph.
@@ -95,7 +99,7 @@ def _source(
     if node.op == "aten.mul.Tensor":
         return _masked(graph, scan, node, dtypes), 1
     if node.op == "aten.cat.default":
-        return _exclusive(graph, scan, node, dtypes), 2
+        return _exclusive(graph, scan, node, dtypes)
     return None, 0
 
 
@@ -122,20 +126,49 @@ def _masked(graph: OperatorGraph, scan: Scan, node: Node, dtypes: Collection[str
 
 def _exclusive(
     graph: OperatorGraph, scan: Scan, node: Node, dtypes: Collection[str]
-) -> Scan | None:
-    """Zeros of length 1, then all but the last element of an input."""
+) -> tuple[Scan | None, int]:
+    """A neutral element, then all but the last of an input, masked or not; nodes as `_source`."""
     dim = int(node.arguments[1]) if len(node.arguments) > 1 else 0
-    if len(node.inputs) != 2 or dim % len(scan.shape) != scan.dim or scan.product or scan.reverse:
-        return None
-    zeros = producer(graph, node.inputs[0])
-    moved = operand(graph, node.inputs[1], dtypes)
-    if zeros is None or moved is None or graph.nodes[zeros].op not in _ZEROS:
-        return None
-    base = graph.spec(moved.value)
+    if len(node.inputs) != 2 or dim % len(scan.shape) != scan.dim or scan.reverse:
+        return None, 0
+    first = producer(graph, node.inputs[0])
+    if first is None or graph.nodes[first].op not in _NEUTRAL[scan.product]:
+        return None, 0
+    value = node.inputs[1]
+    index, spec = producer(graph, value), graph.spec(value)
+    if index is None:
+        return _cut(graph, scan, (value,), dtypes), 2
+    factors, made = graph.nodes[index], graph.nodes[index].outputs[0]
+    product = factors.op == "aten.mul.Tensor" and len(factors.inputs) == 2
+    if not product or not isinstance(spec, TensorSpec):
+        return None, 0
+    if not _is_cut(spec, made, scan) and (spec.shape, spec.stride) != (made.shape, made.stride):
+        return None, 0
+    if made.shape != scan.shape:
+        return _cut(graph, scan, factors.inputs, dtypes), 3
+    found = _masked(graph, scan, factors, dtypes)
+    return (replace(found, exclusive=True) if found is not None else None), 3
+
+
+def _cut(
+    graph: OperatorGraph, scan: Scan, values: tuple[str, ...], dtypes: Collection[str]
+) -> Scan | None:
+    """An exclusive scan of an input, or an input and a mask, that lack their last elements."""
+    names: list[str] = []
+    for value, known in zip(values, (dtypes, ("bool", *dtypes)), strict=False):  # a mask or none
+        view, spec = operand(graph, value, known), graph.spec(value)
+        base = graph.spec(view.value) if view is not None else None
+        if view is None or not isinstance(base, TensorSpec) or not isinstance(spec, TensorSpec):
+            return None
+        if not _is_cut(spec, base, scan):
+            return None
+        names.append(view.value)
+    return replace(scan, x=names[0], mask=names[1] if names[1:] else None, exclusive=True)
+
+
+def _is_cut(part: TensorSpec, whole: TensorSpec, scan: Scan) -> bool:
+    """Tell whether a tensor is all of one of the scan's shape but the last along its dimension."""
     expected = list(scan.shape)
     expected[scan.dim] -= 1
-    whole = isinstance(base, TensorSpec) and base.shape == scan.shape
-    if not whole or moved.offset or moved.shape != tuple(expected):
-        return None
-    assert isinstance(base, TensorSpec)
-    return replace(scan, x=moved.value, exclusive=True) if moved.stride == base.stride else None
+    same = (whole.shape, part.stride, part.offset) == (scan.shape, whole.stride, whole.offset)
+    return same and part.shape == tuple(expected)

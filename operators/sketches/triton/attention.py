@@ -39,13 +39,14 @@ __all__ = ["ONLINE_ATTENTION", "STAGED_ATTENTION", "TILED_ATTENTION"]
 
 _WIDEST = 256
 """The longest head whose sums fit into registers."""
-_TRIANGLES = {"A_TRIANGLE": 0, "B_TRIANGLE": 0, "OUT_TRIANGLE": 0}
+_LOWER = 2
+"""The number of a lower triangle among sizes."""
 _LONGEST = 16384
 """The most keys whose scores fit into the registers of one program."""
 
 
 def _write_online(problem: Problem, graph: OperatorGraph) -> str | None:
-    found = find_attention(graph, FLOATS)
+    found = find_attention(problem, graph, FLOATS)
     if found is None:
         return None
     batch, queries, depth = found.q.shape
@@ -62,7 +63,8 @@ def _write_online(problem: Problem, graph: OperatorGraph) -> str | None:
     ):
         sizes |= {f"{letter}_OFFSET": view.offset, f"{letter}_BATCH": step}
         sizes |= {f"{letter}_ROW": row, f"{letter}_COLUMN": column}
-    sizes |= {"SAFE": int(found.safe), "FULL_DEPTH": full[0], "FULL_WIDE": full[1]}
+    sizes |= {"SAFE": int(found.safe), "REACH": found.reach, "CAUSAL": int(found.causal)}
+    sizes |= {"FULL_DEPTH": full[0], "FULL_WIDE": full[1]}
     precisions = in_loop_precisions(found.dtype, min(depth, keys))
     space: Space = {
         "PRECISION": precisions,
@@ -91,7 +93,7 @@ def _write_online(problem: Problem, graph: OperatorGraph) -> str | None:
 
 
 def _write_staged(problem: Problem, graph: OperatorGraph) -> str | None:
-    found = find_attention(graph)
+    found = find_attention(problem, graph)
     if found is None:
         return None
     _, queries, depth = found.q.shape
@@ -150,14 +152,15 @@ def _write_staged(problem: Problem, graph: OperatorGraph) -> str | None:
 
 
 def _write_tiled(problem: Problem, graph: OperatorGraph) -> str | None:
-    found = find_attention(graph)
+    found = find_attention(problem, graph, FLOATS)
     if found is None:
         return None
     _, queries, depth = found.q.shape
     keys, wide = found.v.shape[1:]
     if keys > _LONGEST:
         return None
-    precisions = in_loop_precisions("float32", min(depth, keys))
+    precisions = in_loop_precisions(found.dtype, min(depth, keys))
+    chain = (1 << 30,) if precisions == ("native",) else (0, 512)
     block_m, block_n = power_from(queries, 16, 128), power_from(min(keys, wide), 16, 128)
     space: Space = {
         "PRECISION": tuple(p for p in precisions if p != "ieee"),
@@ -166,7 +169,7 @@ def _write_tiled(problem: Problem, graph: OperatorGraph) -> str | None:
         "BLOCK_K": (32, 64),
         "GROUP": (4,),
         "SPLIT_K": (1,),
-        "CHAIN": (0, 512),
+        "CHAIN": chain,
         "num_warps": (4, 8),
         "num_stages": (3, 4),
     }
@@ -177,7 +180,7 @@ def _write_tiled(problem: Problem, graph: OperatorGraph) -> str | None:
         "BLOCK_K": 64,
         "GROUP": 4,
         "SPLIT_K": 1,
-        "CHAIN": 0,
+        "CHAIN": chain[0],
         "num_warps": 8 if block_m * block_n >= 128 * 128 else 4,
         "num_stages": 3,
     }
@@ -206,15 +209,16 @@ def _plane_numbers(found: Attention) -> tuple[str, ...]:
     """The text of sizes and views, for products of planes."""
     batch, queries, depth = found.q.shape
     keys, wide = found.v.shape[1:]
+    first, second = _product_sizes(found)
     return (
         f"BATCH = {batch}",
         f"PEAKS = {peak_count(batch * queries * depth, batch * keys * max(depth, wide))}",
-        f"SCALE, SAFE = {found.scale!r}, {int(found.safe)}",
+        f"SCALE, SAFE, REACH = {found.scale!r}, {int(found.safe)}, {found.reach}",
         literal("Q_VIEW", operand_view(found.q, 0, right=False)),
         literal("K_VIEW", operand_view(found.k, 0, right=True)),
         literal("V_VIEW", operand_view(found.v, 0, right=True)),
-        literal("SCORE_SIZES", {"M": queries, "N": keys, "K": depth, **_TRIANGLES}),
-        literal("OUT_SIZES", {"M": queries, "N": wide, "K": keys, **_TRIANGLES}),
+        literal("SCORE_SIZES", first),
+        literal("OUT_SIZES", second),
     )
 
 
@@ -225,18 +229,31 @@ def _tile_numbers(found: Attention) -> tuple[str, ...]:
     scores = Operand(
         value="", shape=(batch, queries, keys), stride=(queries * keys, keys, 1), offset=0
     )
-    first = {"M": queries, "N": keys, "K": depth, **_TRIANGLES}
-    second = {"M": queries, "N": wide, "K": keys, **_TRIANGLES}
+    first, second = _product_sizes(found)
     return (
         f"BATCH = {batch}",
         f"PEAKS = {peak_count(batch * queries * depth, batch * keys * max(depth, wide))}",
-        f"SCALE, SAFE, SOFTMAX_WARPS = {found.scale!r}, {int(found.safe)}, {_warps(keys)}",
+        f"SCALE, SAFE, REACH = {found.scale!r}, {int(found.safe)}, {found.reach}",
+        f"SOFTMAX_WARPS = {_warps(keys)}",
         literal("Q_VIEW", operand_view(found.q, 0, right=False)),
         literal("K_VIEW", operand_view(found.k, 0, right=True)),
         literal("V_VIEW", operand_view(found.v, 0, right=True)),
         literal("SCORE_VIEW", operand_view(scores, 0, right=False)),
         literal("SCORE_SIZES", first | product_strides(found.q, found.k)),
         literal("OUT_SIZES", second | product_strides(scores, found.v)),
+    )
+
+
+def _product_sizes(found: Attention) -> tuple[dict[str, int], dict[str, int]]:
+    """Return the sizes of both products; a triangle of weights halves the work of each."""
+    _, queries, depth = found.q.shape
+    keys, wide = found.v.shape[1:]
+    kind = _LOWER if found.triangular else 0
+    first = {"M": queries, "N": keys, "K": depth}
+    second = {"M": queries, "N": wide, "K": keys}
+    return (
+        first | {"A_TRIANGLE": 0, "B_TRIANGLE": 0, "OUT_TRIANGLE": kind},
+        second | {"A_TRIANGLE": kind, "B_TRIANGLE": 0, "OUT_TRIANGLE": 0},
     )
 
 

@@ -43,16 +43,25 @@ def attention(
     V_COLUMN: tl.constexpr,
     SCALE: tl.constexpr,
     SAFE: tl.constexpr,
+    REACH: tl.constexpr,
+    CAUSAL: tl.constexpr,
     FULL_DEPTH: tl.constexpr,
     FULL_WIDE: tl.constexpr,
     PRECISION: tl.constexpr,
     BLOCK_M: tl.constexpr,
     BLOCK_N: tl.constexpr,
 ):
-    """A block of queries against all keys; a new maximum rescales what was summed before it."""
+    """A block of queries against all keys; a new maximum rescales what was summed before it.
+
+    Where CAUSAL, query i sees the keys up to i + REACH; blocks of queries that see the most start
+    first, and blocks of keys that none of them sees are left out.
+    """
     blocks: tl.constexpr = tl.cdiv(QUERIES, BLOCK_M)
     batch = (tl.program_id(0) // blocks).to(tl.int64)
-    first = tl.program_id(0) % blocks * BLOCK_M
+    block = tl.program_id(0) % blocks
+    if CAUSAL:
+        block = blocks - 1 - block
+    first = block * BLOCK_M
     query = rows_of(
         q + Q_OFFSET + batch * Q_BATCH, first, QUERIES, DEPTH, Q_ROW, Q_COLUMN, BLOCK_M, FULL_DEPTH
     )
@@ -61,13 +70,18 @@ def attention(
     peak = tl.full((BLOCK_M,), -float("inf"), tl.float32)
     weight = tl.zeros((BLOCK_M,), tl.float32)
     total = tl.zeros((BLOCK_M, FULL_WIDE), tl.float32)
-    for start in range(0, KEYS, BLOCK_N):
+    last = first + tl.arange(0, BLOCK_M) + REACH
+    end = tl.minimum(KEYS, first + BLOCK_M + REACH) if CAUSAL else KEYS
+    for start in tl.range(0, end, BLOCK_N):
         key = rows_of(k, start, KEYS, DEPTH, K_ROW, K_COLUMN, BLOCK_N, FULL_DEPTH)
         zero = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
         scores = multiplied(query, tl.trans(key), zero, PRECISION) * SCALE
         if KEYS % BLOCK_N != 0:
             inside = start + tl.arange(0, BLOCK_N)[None, :] < KEYS
             scores = tl.where(inside, scores, -float("inf"))
+        if CAUSAL:
+            seen = start + tl.arange(0, BLOCK_N)[None, :] <= last[:, None]
+            scores = tl.where(seen, scores, -float("inf"))
         higher = tl.maximum(peak, tl.max(scores, 1))
         base = tl.where(higher == -float("inf"), 0.0, higher)
         share = tl.exp(scores - base[:, None])
@@ -97,12 +111,14 @@ def attend(q, k, v, out):
 
 _SOFTMAX_TEXT = '''
 @triton.jit
-def softmax_row(scores, row, KEYS: tl.constexpr, SAFE: tl.constexpr, SCALE: tl.constexpr,
-                WIDTH: tl.constexpr):  # fmt: skip
-    """Load one row of scores; return its weights, zeros after the last."""
+def softmax_row(scores, row, QUERIES: tl.constexpr, KEYS: tl.constexpr, SAFE: tl.constexpr,
+                REACH: tl.constexpr, SCALE: tl.constexpr, WIDTH: tl.constexpr):  # fmt: skip
+    """Load the scores that a query sees, up to REACH beyond its own; return its weights."""
     columns = tl.arange(0, WIDTH)
     inside = columns < KEYS
     x = tl.load(scores + row * KEYS + columns, mask=inside, other=-float("inf")) * SCALE
+    if REACH + 1 < KEYS:
+        x = tl.where(columns <= row % QUERIES + REACH, x, -float("inf"))
     peak = tl.max(x, 0)
     share = tl.exp(x - tl.where(peak == -float("inf"), 0.0, peak))
     weight = tl.sum(share, 0)
@@ -127,13 +143,14 @@ def softmax_rows(
     PADDED_DEPTH: tl.constexpr,
     SCALE: tl.constexpr,
     SAFE: tl.constexpr,
+    REACH: tl.constexpr,
     PRECISION: tl.constexpr,
     WIDTH: tl.constexpr,
 ):
     """Turn one row of scores into weights, written as planes; scaled by 2^15 for float16."""
     row = tl.program_id(0).to(tl.int64)
     columns = tl.arange(0, WIDTH)
-    share = softmax_row(scores, row, KEYS, SAFE, SCALE, WIDTH)
+    share = softmax_row(scores, row, QUERIES, KEYS, SAFE, REACH, SCALE, WIDTH)
     if PRECISION == "fp16x3" or PRECISION == "fp16fp8":
         share = share * 32768.0
         tl.store(scale, 0.000030517578125)
@@ -154,7 +171,7 @@ def attend(q, k, v, out):
     scale = torch.empty((1,), dtype=torch.float32, device=out.device)
     softmax_rows[(batch * queries,)](
         scores, scale, planes, bytes8, BATCHES=batch, QUERIES=queries, KEYS=keys,
-        PADDED_ROWS=rows, PADDED_DEPTH=depth, SCALE=SCALE, SAFE=SAFE,
+        PADDED_ROWS=rows, PADDED_DEPTH=depth, SCALE=SCALE, SAFE=SAFE, REACH=REACH,
         PRECISION=CONFIG["PRECISION"], WIDTH=triton.next_power_of_2(depth),
         num_warps=CONFIG["SOFTMAX_WARPS"],
     )  # fmt: skip
@@ -168,18 +185,22 @@ STAGED_TILES_TEXT = (
     _SOFTMAX_TEXT
     + '''
 @triton.jit
-def softmax_in_place(
+def softmax_of_rows(
     scores,
+    weights,
+    QUERIES: tl.constexpr,
     KEYS: tl.constexpr,
     SCALE: tl.constexpr,
     SAFE: tl.constexpr,
+    REACH: tl.constexpr,
     WIDTH: tl.constexpr,
 ):
-    """Turn one row of scores into weights."""
+    """Turn one row of scores into weights, written in their place or elsewhere."""
     row = tl.program_id(0).to(tl.int64)
     columns = tl.arange(0, WIDTH)
-    share = softmax_row(scores, row, KEYS, SAFE, SCALE, WIDTH)
-    tl.store(scores + row * KEYS + columns, share, mask=columns < KEYS)
+    share = softmax_row(scores, row, QUERIES, KEYS, SAFE, REACH, SCALE, WIDTH)
+    place = weights + row * KEYS + columns
+    tl.store(place, share.to(weights.dtype.element_ty), mask=columns < KEYS)
 
 
 def attend(q, k, v, out):
@@ -187,11 +208,12 @@ def attend(q, k, v, out):
     queries, keys = SCORE_SIZES["M"], SCORE_SIZES["N"]
     scores = torch.empty((BATCH, queries, keys), dtype=torch.float32, device=out.device)
     multiply_tiles(q, k, scores, scores, BATCH, SCORE_SIZES, Q_VIEW, K_VIEW)
-    softmax_in_place[(BATCH * queries,)](
-        scores, KEYS=keys, SCALE=SCALE, SAFE=SAFE, WIDTH=triton.next_power_of_2(keys),
-        num_warps=SOFTMAX_WARPS,
+    weights = scores if out.dtype is torch.float32 else torch.empty_like(scores, dtype=out.dtype)
+    softmax_of_rows[(BATCH * queries,)](
+        scores, weights, QUERIES=queries, KEYS=keys, SCALE=SCALE, SAFE=SAFE, REACH=REACH,
+        WIDTH=triton.next_power_of_2(keys), num_warps=SOFTMAX_WARPS,
     )  # fmt: skip
-    multiply_tiles(scores, v, out, out, BATCH, OUT_SIZES, SCORE_VIEW, V_VIEW)
+    multiply_tiles(weights, v, out, out, BATCH, OUT_SIZES, SCORE_VIEW, V_VIEW)
 '''
 )
 """The same by tiles that are split in the loop; needs `TILED_TEXT` and what that needs."""

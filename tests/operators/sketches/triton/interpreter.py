@@ -23,7 +23,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from functools import lru_cache
@@ -38,6 +38,8 @@ from problems.trace import trace
 __all__ = ["Case", "case_of", "cases_of", "interpreted", "on_device"]
 
 _ROOT = Path(__file__).parents[4]
+_SCALED = {"CHAIN": 32, "PROGRAMS": 3, "WAVES": 2}
+"""Switches that are on, at the sizes of tests: values for a GPU would change nothing there."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,18 +105,29 @@ def cases_of(
 ) -> dict[str, Case]:
     """Return the case of `base`, and one for each other value of each structural parameter.
 
-    Structural are parameters with boolean or string values; block sizes are not.
+    Structural are parameters with boolean or string values, and numbers that may be 0, which
+    switches something off: of those, 0 is held against the first other number. Block sizes are
+    not.
     """
     first = case_of(sketch, problem, base, **options)
     chosen, space = read_configuration(first.program), read_space(first.program)
     cases = {f"{sketch.name} {problem.name}": first}
     for name, values in space.items():
-        for value in values:
-            if isinstance(value, bool | str) and value != chosen[name]:
-                changed = {**(base or {}), name: value}
-                label = f"{sketch.name} {problem.name} {name}={value}"
-                cases[label] = case_of(sketch, problem, changed, **options)
+        for value in _others(name, values, chosen[name]):
+            changed = {**(base or {}), name: value}
+            label = f"{sketch.name} {problem.name} {name}={value}"
+            cases[label] = case_of(sketch, problem, changed, **options)
     return cases
+
+
+def _others(name: str, values: Sequence[Any], chosen: bool | int | float | str) -> list[Any]:
+    """What a parameter should be tried at besides its chosen value."""
+    named = [value for value in values if isinstance(value, bool | str) and value != chosen]
+    numbers = [value for value in values if not isinstance(value, bool | str)]
+    on = next((number for number in numbers if number), None)
+    if on is None or 0 not in numbers:
+        return named
+    return [*named, 0 if chosen else _SCALED.get(name, on)]
 
 
 def interpreted(cases: Mapping[str, Case], timeout_s: float = 240.0) -> dict[str, str]:

@@ -9,7 +9,7 @@ import pytest
 from operators.sketches.triton.matmul_followed import PACKED_FOLLOWED, TILED_FOLLOWED
 from problems.problem import Problem, Scale
 from problems.trace import trace
-from tests.operators.sketches.triton.interpreter import Case, case_of, interpreted
+from tests.operators.sketches.triton.interpreter import Case, case_of, cases_of, interpreted
 
 
 def _made(forward: str, build: str, shape: tuple[int, ...]) -> Problem:
@@ -48,6 +48,8 @@ def _cases() -> dict[str, Case]:
         cases[f"tiled {forward}"] = case_of(TILED_FOLLOWED, made, tiles, **options)
         cases[f"packed {forward}"] = case_of(PACKED_FOLLOWED, made, tiles, **options)
     made = _made(*GRAPHS[0])
+    for sketch in (TILED_FOLLOWED, PACKED_FOLLOWED):
+        cases |= cases_of(sketch, made, tiles, **options)
     options = {"precision": "float16"}
     return cases | {"in float16": case_of(TILED_FOLLOWED, made, tiles, **options)}
 

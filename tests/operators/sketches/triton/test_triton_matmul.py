@@ -118,6 +118,9 @@ def _triangle_cases() -> Iterator[tuple[str, Case]]:
             made = _triangles(kind, forward)
             yield f"tiled {made.name}", case_of(TILED_MATMUL, made, TILES, **options)
             yield f"packed {made.name}", case_of(PACKED_MATMUL, made, PACKED_TILES, **options)
+    made = _triangles("lower_triangular", "A @ B")
+    for sketch, tiles in ((TILED_MATMUL, TILES), (PACKED_MATMUL, PACKED_TILES)):
+        yield from cases_of(sketch, made, tiles, **options).items()
 
 
 CASES = {

@@ -28,7 +28,13 @@ from operators.sketches.triton.sweeps import (
 )
 from problems.catalogue import load_level
 from problems.problem import Problem, Scale
-from tests.operators.sketches.triton.interpreter import Case, case_of, interpreted, on_device
+from tests.operators.sketches.triton.interpreter import (
+    Case,
+    case_of,
+    cases_of,
+    interpreted,
+    on_device,
+)
 
 Shapes = list[tuple[int, ...]]
 Entry = tuple[Sketch, str, Shapes, str, Mapping[str, Any]]
@@ -399,6 +405,26 @@ SPECIALS = (
     "odd sweep online",
 )
 HALVES = ("gates", "held log softmax", "held group norm", "split losses", "swept sum of columns")
+# Every structural option of a sketch, one by one.
+SWITCHED: dict[str, Entry] = {
+    "switched map": (TRITON_MAP, "x0 * x1 + x0.abs()", [(9, 70), (70,)], "", MAP),
+    "switched held": (TRITON_HELD, "torch.softmax(x0, -1)", [(5, 37)], "", {"ROWS": 2}),
+    "switched sweep": (TRITON_SWEEP, "torch.softmax(x0, 1)", [(3, 2100)], "", {"BLOCK": 1024}),
+    "switched online": (
+        TRITON_SWEEP_ONLINE,
+        "torch.log_softmax(x0, 1)",
+        [(3, 2100)],
+        "",
+        {"BLOCK": 1024},
+    ),
+    "switched shifted": (
+        TRITON_SWEEP_SHIFTED,
+        "self.n(x0)",
+        [(3, 2100)],
+        LAYER_NORM.format("2100"),
+        {"BLOCK": 1024},
+    ),
+}
 # Of the catalogue: what the entries above do not hold, at the defaults.
 CATALOGUE = {
     TRITON_MAP: (5, 12, 19, 21, 26, 88),
@@ -415,6 +441,9 @@ def _cases() -> dict[str, Case]:
         cases[name] = case_of(sketch, case, changes, specials=name in SPECIALS)
         for precision in ("bfloat16", "float16") if name in HALVES else ():
             cases[f"{name} in {precision}"] = case_of(sketch, case, changes, precision=precision)
+    for name, (sketch, forward, shapes, init, changes) in SWITCHED.items():
+        case = problem(name, forward, shapes, init or "pass")
+        cases |= cases_of(sketch, case, changes, variations=((-2.0, 0.5),))
     for sketch, ids in CATALOGUE.items():
         for one in load_level(1, Scale.TINY, ids):
             cases[f"{sketch.name} {one.name}"] = case_of(sketch, one)

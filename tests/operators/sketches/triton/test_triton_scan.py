@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
@@ -46,6 +46,30 @@ FORMS: dict[str, tuple[str, tuple[int, ...], Mapping[str, Any]]] = {
     ),
 }
 
+ONE = "torch.{}_like(x.narrow(1, 0, 1))"
+EXCLUSIVE = {
+    "exclusive product": f"torch.cumprod(torch.cat(({ONE.format('ones')}, x[:, :-1]), 1), 1)",
+    "exclusive, masked": (
+        f"torch.cumsum(torch.cat(({ONE.format('zeros')}, (x * y)[:, :-1]), 1), 1)"
+    ),
+    "exclusive product, masked before": (
+        f"torch.cumprod(torch.cat(({ONE.format('ones')}, x[:, :-1] * y[:, :-1]), 1), 1)"
+    ),
+}
+
+
+def _exclusive_cases() -> Iterator[tuple[str, Case]]:
+    rows: Mapping[str, Any] = {"BLOCK": 16, "WAVES": 6}
+    columns: Mapping[str, Any] = {"BLOCK": 16, "ROWS": 4, "WAVES": 2}
+    for name, forward in EXCLUSIVE.items():
+        arguments = "x, y" if "y" in forward else "x"
+        for shifted in (False, True):
+            one, changes = problem(forward, (2, 37), arguments), {**rows, "SHIFTED_LOADS": shifted}
+            case = case_of(TRITON_SCAN, one, changes, variations=((-2.0, 0.5),), specials=True)
+            yield f"{name}, shifted {shifted}", case
+        one = problem(forward, (1, 21, 3), arguments)
+        yield f"{name}, columns", case_of(TRITON_SCAN, one, columns, variations=((-2.0, 0.5),))
+
 
 def _cases() -> dict[str, Case]:
     cases = {
@@ -66,7 +90,7 @@ def _cases() -> dict[str, Case]:
     for waves in (1, 16):
         changes = {"BLOCK": 256, "SHIFTED_LOADS": True, "WAVES": waves}
         cases[f"exclusive by loads {waves}"] = case_of(TRITON_SCAN, exclusive, changes)
-    return cases
+    return cases | dict(_exclusive_cases())
 
 
 CASES = _cases()
