@@ -380,11 +380,15 @@ def test_what_takes_the_reference_longer_than_its_own_inputs_is_not_timed(
 ) -> None:
     expression = f"torch.relu(torch.tanh(torch.tanh(x)) if {slow} else x)"
     problem = problem_of(module(expression, "torch.rand(512, 2048)"))
+    expected = {"own", "spiked", "scaled_up"} | ({"negated"} if timed else set())
+    found: set[str] = set()
     # A neighbour of the host may slow a leg that tells, which leaves a distribution out: try again.
-    found = frozenset[str]().union(*(_timed_distributions(problem, monkeypatch) for _ in range(3)))
-    assert {"own", "spiked"} <= found
+    for _ in range(TRIES):
+        found |= _timed_distributions(problem, monkeypatch)
+        if expected <= found:
+            break
+    assert expected <= found
     assert ("negated" in found) == timed
-    assert "scaled_up" in found or not timed
 
 
 def _timed_distributions(problem: Problem, monkeypatch: pytest.MonkeyPatch) -> frozenset[str]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from operators.sketches.patterns.causal import find_masking
 from operators.sketches.patterns.operands import (
+    FLOATS,
     Operand,
     computing,
     is_result,
@@ -23,7 +24,6 @@ __all__ = ["Attention", "find_attention"]
 _SOFTMAX = ("aten._softmax.default", "aten._safe_softmax.default")
 _PRODUCT = "aten.bmm.default"
 _COPY = "aten._to_copy.default"
-_FLOATS = ("float32", "float16", "bfloat16")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +64,7 @@ class Attention:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Scores:
-    """What a softmax is taken of: the node of the product, its factor, what is left of it."""
+    """What a softmax is taken of: the node of the product, its factor, its reach if masked."""
 
     product: int
     scale: float
@@ -150,7 +150,7 @@ def _is_cast(graph: OperatorGraph, node: Node) -> bool:
         return False
     spec = graph.spec(node.inputs[0])
     dtypes = {spec.dtype if isinstance(spec, TensorSpec) else "", node.outputs[0].dtype}
-    return "float32" in dtypes and dtypes <= {*_FLOATS}
+    return "float32" in dtypes and dtypes <= {*FLOATS}
 
 
 def _factor(node: Node) -> float | None:

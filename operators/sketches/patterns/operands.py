@@ -14,6 +14,7 @@ from math import prod
 from problems.graph import Node, OperatorGraph, TensorSpec
 
 __all__ = [
+    "FLOATS",
     "Operand",
     "computing",
     "is_result",
@@ -22,6 +23,9 @@ __all__ = [
     "unmoved_producer",
     "whole_operand",
 ]
+
+FLOATS = ("float32", "float16", "bfloat16")
+"""Dtypes of operands that tensor cores take, or take in parts."""
 
 _VIEWS = frozenset(
     f"aten.{name}"

@@ -16,11 +16,11 @@ from operators.sketches.patterns.operands import (
 from problems.graph import OperatorGraph, TensorSpec
 from problems.problem import DomainKind, Problem
 
-__all__ = ["Product", "find_product"]
+__all__ = ["FULL", "LOWER", "UPPER", "Product", "find_product"]
 
-
-_FULL, _UPPER, _LOWER = 0, 1, 2
-_TRIANGLES = {DomainKind.UPPER_TRIANGULAR: _UPPER, DomainKind.LOWER_TRIANGULAR: _LOWER}
+FULL, UPPER, LOWER = 0, 1, 2
+"""Which elements of a matrix are not zero, in the numbers that kernels compare."""
+_TRIANGLES = {DomainKind.UPPER_TRIANGULAR: UPPER, DomainKind.LOWER_TRIANGULAR: LOWER}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,10 +64,10 @@ def find_product(
     index, node = nodes[0]
     if node.op not in ("aten.mm.default", "aten.bmm.default", "aten.mv.default"):
         return None
-    result = _FULL
+    result = FULL
     if len(nodes) == 2:
         last = nodes[1][1]
-        names = {"aten.triu.default": _UPPER, "aten.tril.default": _LOWER}
+        names = {"aten.triu.default": UPPER, "aten.tril.default": LOWER}
         diagonal = last.arguments[1] if len(last.arguments) > 1 else 0
         if last.inputs != (f"node{index}",) or diagonal or len(last.outputs[0].shape) != 2:
             return None
@@ -109,7 +109,7 @@ def _pointwise(graph: OperatorGraph) -> Product | None:
             stride=(inner * columns, columns, 1),
             offset=0,
         ),
-        triangle=(_FULL, _FULL, _FULL),
+        triangle=(FULL, FULL, FULL),
         shape=found.shape,
     )
 
@@ -123,10 +123,10 @@ def _batched(view: Operand) -> Operand:
 def _triangle(problem: Problem, view: Operand) -> int:
     number = view.value.removeprefix("input")
     if not number.isdigit() or int(number) >= len(problem.domains) or view.offset:
-        return _FULL
-    triangle = _TRIANGLES.get(problem.domains[int(number)].kind, _FULL)
+        return FULL
+    triangle = _TRIANGLES.get(problem.domains[int(number)].kind, FULL)
     if len(view.shape) != 2 or view.shape[0] != view.shape[1]:
-        return _FULL
-    if triangle != _FULL and view.stride == (1, view.shape[0]):
-        return _UPPER + _LOWER - triangle
-    return triangle if view.stride == (view.shape[0], 1) else _FULL
+        return FULL
+    if triangle != FULL and view.stride == (1, view.shape[0]):
+        return UPPER + LOWER - triangle
+    return triangle if view.stride == (view.shape[0], 1) else FULL

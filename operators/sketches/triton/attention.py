@@ -5,7 +5,8 @@ from __future__ import annotations
 from archives.configuration import Configuration, Space
 from operators.sketches.module import local_names
 from operators.sketches.patterns.attention import Attention, find_attention
-from operators.sketches.patterns.operands import Operand
+from operators.sketches.patterns.operands import FLOATS, Operand
+from operators.sketches.patterns.product import FULL, LOWER
 from operators.sketches.sketch import Sketch
 from operators.sketches.triton.attention_text import (
     ONLINE_TEXT,
@@ -25,7 +26,6 @@ from operators.sketches.triton.matmul_text import MERGE_TEXT, PLACE_TEXT, STORE_
 from operators.sketches.triton.packed_text import PACKED_TEXT
 from operators.sketches.triton.packing_text import PACKING_TEXT, PEAKS_TEXT
 from operators.sketches.triton.precision import (
-    FLOATS,
     PRECISION_TEXT,
     chains,
     in_loop_precisions,
@@ -39,8 +39,6 @@ __all__ = ["ONLINE_ATTENTION", "STAGED_ATTENTION", "TILED_ATTENTION"]
 
 _WIDEST = 256
 """The longest head whose sums fit into registers."""
-_LOWER = 2
-"""The number of a lower triangle among sizes."""
 _LONGEST = 16384
 """The most keys whose scores fit into the registers of one program."""
 
@@ -248,12 +246,12 @@ def _product_sizes(found: Attention) -> tuple[dict[str, int], dict[str, int]]:
     """Return the sizes of both products; a triangle of weights halves the work of each."""
     _, queries, depth = found.q.shape
     keys, wide = found.v.shape[1:]
-    kind = _LOWER if found.triangular else 0
+    kind = LOWER if found.triangular else FULL
     first = {"M": queries, "N": keys, "K": depth}
     second = {"M": queries, "N": wide, "K": keys}
     return (
-        first | {"A_TRIANGLE": 0, "B_TRIANGLE": 0, "OUT_TRIANGLE": kind},
-        second | {"A_TRIANGLE": kind, "B_TRIANGLE": 0, "OUT_TRIANGLE": 0},
+        first | {"A_TRIANGLE": FULL, "B_TRIANGLE": FULL, "OUT_TRIANGLE": kind},
+        second | {"A_TRIANGLE": kind, "B_TRIANGLE": FULL, "OUT_TRIANGLE": FULL},
     )
 
 

@@ -8,6 +8,7 @@ from functools import partial
 
 from operators.sketches.module import local_names
 from operators.sketches.patterns.convolution import Convolution, find_convolution
+from operators.sketches.patterns.operands import FLOATS
 from operators.sketches.sketch import Sketch
 from operators.sketches.triton.convolution_form import OVERLAP, Form, form_of
 from operators.sketches.triton.convolution_pack_text import (
@@ -17,7 +18,6 @@ from operators.sketches.triton.convolution_pack_text import (
 )
 from operators.sketches.triton.convolution_text import CONVOLUTION_FOLLOWED_TEXT, CONVOLUTION_TEXT
 from operators.sketches.triton.layout_text import NEIGHBOURS_TEXT
-from operators.sketches.triton.precision import FLOATS
 from operators.sketches.triton.program import TritonProgram, write_program
 from problems.graph import OperatorGraph, TensorSpec
 from problems.problem import Problem

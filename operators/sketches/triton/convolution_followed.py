@@ -22,6 +22,7 @@ from operators.sketches.patterns.convolution_followed import (
     find_followed_convolution,
 )
 from operators.sketches.patterns.expressions import Load
+from operators.sketches.patterns.operands import FLOATS
 from operators.sketches.patterns.separable import find_followed_depthwise
 from operators.sketches.sketch import Sketch
 from operators.sketches.triton.calls import definitions, functions, imports
@@ -29,7 +30,6 @@ from operators.sketches.triton.convolution import shifted_program
 from operators.sketches.triton.convolution_gather import gathered_program
 from operators.sketches.triton.depthwise import SlideOf, depthwise_program
 from operators.sketches.triton.emitter import Emitter
-from operators.sketches.triton.precision import FLOATS
 from operators.sketches.triton.program import TritonProgram, write_program
 from operators.sketches.triton.slides import by_fours, by_windows
 from operators.sketches.triton.tiles import Place

@@ -9,6 +9,7 @@ from math import prod
 from archives.configuration import Configuration, Space
 from operators.sketches.module import local_names
 from operators.sketches.patterns.convolution import Convolution, find_convolution
+from operators.sketches.patterns.operands import FLOATS
 from operators.sketches.patterns.separable import find_separable
 from operators.sketches.sketch import Sketch
 from operators.sketches.triton.convolution import (
@@ -29,7 +30,6 @@ from operators.sketches.triton.convolution_gather_text import (
 from operators.sketches.triton.convolution_pack_text import PACK_TEXT, PACK_WEIGHT_TEXT
 from operators.sketches.triton.depthwise import depthwise_text, depthwise_values
 from operators.sketches.triton.layout_text import NEIGHBOURS_TEXT
-from operators.sketches.triton.precision import FLOATS
 from operators.sketches.triton.program import TritonProgram, write_program
 from operators.sketches.triton.slides import (
     windows_configuration,

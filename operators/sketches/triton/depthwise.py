@@ -8,12 +8,12 @@ from functools import partial
 
 from operators.sketches.module import local_names
 from operators.sketches.patterns.convolution import Convolution
+from operators.sketches.patterns.operands import FLOATS
 from operators.sketches.patterns.separable import find_depthwise
 from operators.sketches.patterns.windows import Windows
 from operators.sketches.sketch import Sketch
 from operators.sketches.triton.convolution import constants
 from operators.sketches.triton.pooling_text import Reduction, windows_text
-from operators.sketches.triton.precision import FLOATS
 from operators.sketches.triton.program import TritonProgram, write_program
 from operators.sketches.triton.slides import (
     Slide,

@@ -7,14 +7,13 @@ from dataclasses import replace
 
 from archives.configuration import Configuration, Space
 from operators.sketches.module import local_names
-from operators.sketches.patterns.operands import Operand
+from operators.sketches.patterns.operands import FLOATS, Operand
 from operators.sketches.patterns.product import Product, find_product
 from operators.sketches.sketch import Sketch
 from operators.sketches.triton.matmul_text import MERGE_TEXT, PLACE_TEXT, STORE_TEXT, TILED_TEXT
 from operators.sketches.triton.packed_text import PACKED_TEXT
 from operators.sketches.triton.packing_text import PACKING_TEXT, PEAKS_TEXT
 from operators.sketches.triton.precision import (
-    FLOATS,
     PRECISION_TEXT,
     chains,
     in_loop_precisions,

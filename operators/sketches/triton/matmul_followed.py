@@ -9,12 +9,12 @@ from dataclasses import replace
 from operators.sketches.module import local_names
 from operators.sketches.patterns.expressions import Load
 from operators.sketches.patterns.followed import Followed, find_followed
+from operators.sketches.patterns.operands import FLOATS
 from operators.sketches.sketch import Sketch
 from operators.sketches.triton.calls import definitions, functions, imports
 from operators.sketches.triton.emitter import Emitter
 from operators.sketches.triton.matmul import packed_program, tiled_program
 from operators.sketches.triton.matmul_text import STORE_HEAD
-from operators.sketches.triton.precision import FLOATS
 from operators.sketches.triton.program import TritonProgram, write_program
 from operators.sketches.triton.tiles import Place
 from problems.graph import OperatorGraph

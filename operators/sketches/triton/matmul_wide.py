@@ -7,6 +7,7 @@ columns of the right one; what it will need next is loaded while it multiplies.
 from __future__ import annotations
 
 from archives.configuration import Configuration, Space
+from operators.sketches.patterns.operands import FLOATS
 from operators.sketches.patterns.product import find_product
 from operators.sketches.sketch import Sketch
 from operators.sketches.triton.matmul import (
@@ -18,7 +19,7 @@ from operators.sketches.triton.matmul import (
     product_views,
 )
 from operators.sketches.triton.packing_text import PEAKS_TEXT
-from operators.sketches.triton.precision import FLOATS, PRECISION_TEXT, in_loop_precisions
+from operators.sketches.triton.precision import PRECISION_TEXT, in_loop_precisions
 from operators.sketches.triton.program import TritonProgram
 from problems.graph import OperatorGraph
 from problems.problem import Problem

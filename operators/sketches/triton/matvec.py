@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from archives.configuration import Configuration, Space
-from operators.sketches.patterns.operands import Operand
+from operators.sketches.patterns.operands import FLOATS, Operand
 from operators.sketches.patterns.product import Product, find_product
 from operators.sketches.sketch import Sketch
 from operators.sketches.triton.matmul import literal, power_from, product_program
 from operators.sketches.triton.matmul_text import MERGE_TEXT
-from operators.sketches.triton.precision import FLOATS
 from operators.sketches.triton.program import TritonProgram
 from problems.graph import OperatorGraph
 from problems.problem import Problem

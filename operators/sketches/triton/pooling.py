@@ -6,12 +6,12 @@ from collections.abc import Callable
 from functools import partial
 
 from operators.sketches.module import local_names
+from operators.sketches.patterns.operands import FLOATS
 from operators.sketches.patterns.pooling import Pooling, find_pooling
 from operators.sketches.patterns.windows import Windows
 from operators.sketches.sketch import Sketch
 from operators.sketches.triton.convolution import constants
 from operators.sketches.triton.pooling_text import Reduction
-from operators.sketches.triton.precision import FLOATS
 from operators.sketches.triton.program import TritonProgram, write_program
 from operators.sketches.triton.slides import Slide, by_fours, by_windows
 from problems.graph import OperatorGraph

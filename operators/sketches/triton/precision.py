@@ -23,16 +23,12 @@ from __future__ import annotations
 import math
 
 __all__ = [
-    "FLOATS",
     "PRECISION_TEXT",
     "chains",
     "exact_from",
     "in_loop_precisions",
     "packed_precisions",
 ]
-
-FLOATS = ("float32", "float16", "bfloat16")
-"""Dtypes of operands that tensor cores take, or take in parts."""
 
 _RATES = {"fp16fp8": 9.0e-6, "bf16x3": 4.4e-6}
 """Error of a product of standard normal matrices, relative to the RMS of the result."""

@@ -6,6 +6,7 @@ from math import prod
 
 from archives.configuration import Configuration, Space
 from operators.sketches.module import local_names
+from operators.sketches.patterns.operands import FLOATS
 from operators.sketches.patterns.scan import Scan, find_scan
 from operators.sketches.sketch import Sketch
 from operators.sketches.triton.calls import definitions, imports
@@ -21,7 +22,7 @@ _CALLED = ("processors", "portions")
 
 
 def _write(problem: Problem, graph: OperatorGraph) -> str | None:
-    scan = find_scan(graph, ("float32", "float16", "bfloat16"))
+    scan = find_scan(graph, FLOATS)
     names = local_names(problem, graph)
     if scan is None or names is None or prod(scan.shape) >= 1 << 31:
         return None

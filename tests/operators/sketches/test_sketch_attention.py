@@ -8,7 +8,7 @@ import pytest
 
 from operators.sketches.cpp.attention import BLOCKED_ATTENTION
 from operators.sketches.patterns.attention import Attention, find_attention
-from operators.sketches.triton.precision import FLOATS
+from operators.sketches.patterns.operands import FLOATS
 from problems.catalogue import load_level
 from problems.problem import Problem, Scale
 from problems.trace import trace
