@@ -109,7 +109,7 @@ from torch import nn
 class Model(nn.Module):
     def forward(self, A, B):
         y = torch.triu(A @ B)
-        for _ in range(400):
+        for _ in range(4000):
             y = y.abs()
         return y
 
@@ -191,7 +191,7 @@ def test_a_verdict_takes_the_domains_of_its_session_and_tells_what_is_suspicious
         return require_possible(limits, *arguments)
 
     monkeypatch.setattr(Limits, "require_possible", watched)
-    loop = """        for _ in range(400):
+    loop = """        for _ in range(4000):
             y = y.abs()
 """
     source = TRIANGLES.source.replace("class Model(", "class ModelNew(")
