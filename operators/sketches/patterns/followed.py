@@ -14,7 +14,14 @@ from operators.sketches.patterns.product import Product, find_product
 from problems.graph import Node, OperatorGraph, TensorSpec
 from problems.problem import Problem
 
-__all__ = ["Followed", "find_followed", "pointwise_rest", "result_name"]
+__all__ = [
+    "Followed",
+    "find_followed",
+    "find_rest",
+    "pointwise_rest",
+    "reads_in_place",
+    "result_name",
+]
 
 _PRODUCTS = frozenset({"aten.mm.default", "aten.bmm.default", "aten.addmm.default"})
 _Names = Mapping[str, str]
@@ -22,11 +29,11 @@ _Names = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Followed:
-    """A product and what is done to each of its elements.
+    """A product and what is done to its result.
 
     Attributes:
         product: The product.
-        rest: What is computed of its result, pointwise.
+        rest: What is computed of its result; of `find_followed` pointwise.
         value: Name under which `rest` loads the result of the product.
         dtype: Of the output.
     """
@@ -42,6 +49,20 @@ def find_followed(
 ) -> Followed | None:
     """Return the product with pointwise operations after it that the whole graph is, or None.
 
+    The arguments are those of `find_rest`.
+    """
+    found = find_rest(problem, graph, dtypes)
+    if found is None:
+        return None
+    count = prod(found.product.sizes[:3])
+    return found if _is_pointwise(found.rest, found.value, count) else None
+
+
+def find_rest(
+    problem: Problem, graph: OperatorGraph, dtypes: Collection[str] = ("float32",)
+) -> Followed | None:
+    """Return a graph as a product and whatever is computed of its result; None for other graphs.
+
     Args:
         problem: Gives the domains of the inputs.
         graph: The graph; one of its operations is a product of two of its values.
@@ -55,7 +76,7 @@ def find_followed(
     if node.keywords or node.outputs[0].dtype not in dtypes:
         return None
     product = find_product(problem, _alone(graph, index), dtypes)
-    rest = pointwise_rest(graph, index)
+    rest = _lowered(graph, index)
     if product is None or rest is None:
         return None
     spec = graph.spec(graph.outputs[0])
@@ -81,12 +102,18 @@ def pointwise_rest(graph: OperatorGraph, index: int) -> Computation | None:
         The computation, in which `result_name` is the result; None where nothing comes after it,
         or anything but pointwise operations on elements at their own places.
     """
+    rest = _lowered(graph, index)
+    count = prod(graph.nodes[index].outputs[0].shape)
+    if rest is None or not _is_pointwise(rest, result_name(graph), count):
+        return None
+    return rest
+
+
+def _lowered(graph: OperatorGraph, index: int) -> Computation | None:
+    """What is computed of a node's result, whatever that is; None where nothing is, or more."""
     rest = _rest(graph, index)
     lowered = lower(rest, halves=True) if rest is not None else None
-    if lowered is None or lowered.updates or lowered.counters:
-        return None
-    count = prod(graph.nodes[index].outputs[0].shape)
-    return lowered if _is_pointwise(lowered, result_name(graph), count) else None
+    return None if lowered is None or lowered.updates or lowered.counters else lowered
 
 
 def _alone(graph: OperatorGraph, index: int) -> OperatorGraph:
@@ -169,17 +196,28 @@ def _is_pointwise(rest: Computation, value: str, count: int) -> bool:
     """Tell whether each output depends on the result's element at its own place."""
     terms = rest.terms
     needed = terms.needed([rest.output.term])
-    if prod(rest.shape) != count or prod(rest.sizes) != count:
+    if prod(rest.shape) != count:
         return False
     if terms[rest.output.term].axes != frozenset(range(len(rest.sizes))):
         return False
     axes = [axis for dims in rest.output.dims for axis in dims]
-    if axes != sorted(axes) or any(terms[n].op in ("reduce", "scalar") for n in needed):
+    if axes != sorted(axes) or any(terms[n].op == "reduce" for n in needed):
         return False
-    loads = [terms[n].payload for n in needed if terms[n].op == "load"]
+    return reads_in_place(rest, value, count)
+
+
+def reads_in_place(rest: Computation, value: str, count: int) -> bool:
+    """Tell whether a computation reads a result of `count` elements, and each at its own place.
+
+    Tensors that are read at places of an index, and plain numbers, are not covered.
+    """
+    needed = rest.terms.needed([rest.output.term])
+    loads = [rest.terms[n].payload for n in needed if rest.terms[n].op == "load"]
     results = [load for load in loads if isinstance(load, Load) and load.value == value]
     picked = any(isinstance(load, Load) and load.picked is not None for load in loads)
-    return bool(results) and not picked and all(_in_order(r, rest.sizes) for r in results)
+    if prod(rest.sizes) != count or picked or any(rest.terms[n].op == "scalar" for n in needed):
+        return False
+    return bool(results) and all(_in_order(result, rest.sizes) for result in results)
 
 
 def _in_order(load: Load, sizes: tuple[int, ...]) -> bool:

@@ -8,7 +8,6 @@ under a mask.
 
 from __future__ import annotations
 
-import re
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -21,7 +20,6 @@ from operators.sketches.patterns.convolution_followed import (
     FollowedConvolution,
     find_followed_convolution,
 )
-from operators.sketches.patterns.expressions import Load
 from operators.sketches.patterns.operands import FLOATS
 from operators.sketches.patterns.separable import find_followed_depthwise
 from operators.sketches.sketch import Sketch
@@ -31,6 +29,7 @@ from operators.sketches.triton.convolution_gather import gathered_program
 from operators.sketches.triton.depthwise import SlideOf, depthwise_program
 from operators.sketches.triton.emitter import Emitter
 from operators.sketches.triton.program import TritonProgram, write_program
+from operators.sketches.triton.rest import other_values, reachable, result_loads
 from operators.sketches.triton.slides import by_fours, by_windows
 from operators.sketches.triton.tiles import Place
 from problems.graph import OperatorGraph
@@ -46,8 +45,6 @@ __all__ = [
 ]
 
 _ProgramOf = Callable[[OperatorGraph, Convolution], TritonProgram | None]
-_CONSTANT = re.compile(r"buffer:constant\d+")
-"""What `trace` calls a tensor that is no input, parameter or buffer: programs cannot reach it."""
 
 _STORE = '''
 @triton.jit
@@ -80,13 +77,10 @@ def _write(
     if found is None or program is None or names is None:
         return None
     convolution, rest = found.convolution, found.rest
-    needed = rest.terms.needed([rest.output.term])
-    loads = [rest.terms[number].payload for number in needed]
-    others = [load.value for load in loads if isinstance(load, Load) and load.value != found.value]
-    others = list(dict.fromkeys(others))
-    if any(_CONSTANT.fullmatch(value) for value in others):
+    others = other_values(rest, found.value)
+    if not reachable(others):
         return None
-    called = {"fetch", *functions(rest.terms, needed)}
+    called = {"fetch", *functions(rest.terms, rest.terms.needed([rest.output.term]))}
     operands = (convolution.x, convolution.weight, convolution.bias)
     x, weight, bias = (names[value] if value else "None" for value in operands)
     tensors = "".join(f", {names[value]}" for value in others) or ","
@@ -110,10 +104,7 @@ def _store(found: FollowedConvolution, names: Mapping[str, str], others: list[st
     """The text of `store_tile`."""
     terms, root = found.rest.terms, found.rest.output.term
     emitter = Emitter(terms=terms, names=names, place=partial(_place, found))
-    for number in terms.needed([root]):
-        load = terms[number].payload
-        if isinstance(load, Load) and load.value == found.value:
-            emitter.known[number] = "total"
+    emitter.known.update(dict.fromkeys(result_loads(found.rest, found.value), "total"))
     lines = [f"{names[value]}_ptr = out[{index}]" for index, value in enumerate(others, 1)]
     lines += emitter.statements([root])
     value = f"{emitter.known[root]}.to(out[0].dtype.element_ty)"

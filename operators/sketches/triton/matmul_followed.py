@@ -7,16 +7,20 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from operators.sketches.module import local_names
-from operators.sketches.patterns.expressions import Load
 from operators.sketches.patterns.followed import Followed, find_followed
 from operators.sketches.patterns.operands import FLOATS
 from operators.sketches.sketch import Sketch
-from operators.sketches.triton.calls import definitions, functions, imports
+from operators.sketches.triton.calls import definitions, functions
 from operators.sketches.triton.emitter import Emitter
 from operators.sketches.triton.matmul import packed_program, tiled_program
 from operators.sketches.triton.matmul_text import STORE_HEAD
-from operators.sketches.triton.program import TritonProgram, write_program
-from operators.sketches.triton.tiles import Place
+from operators.sketches.triton.program import TritonProgram
+from operators.sketches.triton.rest import (
+    finished_program,
+    other_values,
+    product_place,
+    result_loads,
+)
 from problems.graph import OperatorGraph
 from problems.problem import Problem
 
@@ -53,77 +57,36 @@ def _program(
     product_of: Callable[[str], TritonProgram],
 ) -> str | None:
     """Complete the program of a product by what follows it."""
-    names = local_names(problem, graph)
+    names, others = local_names(problem, graph), other_values(found.rest, found.value)
     if names is None:
         return None
-    terms, root = found.rest.terms, found.rest.output.term
-    needed = terms.needed([root])
-    loads = [terms[number].payload for number in needed]
-    others = [load.value for load in loads if isinstance(load, Load) and load.value != found.value]
-    others = list(dict.fromkeys(others))
     store = _store(found, names, others)
     if store is None:
         return None
-    called = {"fetch", *functions(terms, needed)}
+    terms = found.rest.terms
+    called = {"fetch", *functions(terms, terms.needed([found.rest.output.term]))}
     program = product_of("\n".join((definitions(called), store)))
-    a, b = names[found.product.a.value], names[found.product.b.value]
-    extras = "".join(f"{names[value]}, " for value in others).rstrip() or "out"
-    shape = found.rest.shape
-    completed = replace(
-        program,
-        summary=f"{program.summary[:-1]}, finished before it is written.",
-        values=tuple(dict.fromkeys((found.product.a.value, found.product.b.value, *others))),
-        body=(
-            f"out = torch.empty({shape}, dtype=torch.{found.dtype}, device={a}.device)",
-            f"multiply({a}, {b}, out, ({extras}))",
-            "return out",
-        ),
-        imports=tuple(dict.fromkeys((*program.imports, *imports(called)))),
-    )
-    return write_program(problem, graph, completed)
+    program = replace(program, summary=f"{program.summary[:-1]}, finished before it is written.")
+    return finished_program(problem, graph, found, program, others, called)
 
 
 def _store(found: Followed, names: Mapping[str, str], others: list[str]) -> str | None:
     """The text of `store_tile`; None where rows and columns cut across the tensors' axes."""
-    terms, root, sizes = found.rest.terms, found.rest.output.term, found.rest.sizes
-    columns = found.product.sizes[2]
-    inner = [1]
-    for size in reversed(sizes):
-        inner.append(inner[-1] * size)
-    if columns not in inner:
+    rest = found.rest
+    place = product_place(rest.sizes, found.product.sizes[2])
+    if place is None:
         return None
-
-    def place(axes: frozenset[int], strides: Mapping[int, int]) -> Place:
-        parts, sides = [], set()
-        for axis in sorted(axes):
-            below = inner[len(sizes) - 1 - axis]
-            side, below = ("line", below // columns) if below >= columns else ("columns", below)
-            sides.add(side)
-            index = f"{side} // {below}" if below > 1 else side
-            limit = columns if side == "columns" else inner[-1] // columns
-            if below * sizes[axis] != limit:
-                index = f"{index} % {sizes[axis]}"
-            parts.append(f"({index}) * {strides[axis]}")
-        checks = [text for side, text in _CHECKS.items() if side in sides]
-        offset = " + ".join(parts) or "0"
-        return Place(offset=offset, inside=" & ".join(checks) or "None", full="False")
-
-    emitter = Emitter(terms=terms, names=names, place=place)
-    for number in terms.needed([root]):
-        load = terms[number].payload
-        if isinstance(load, Load) and load.value == found.value:
-            emitter.known[number] = "total"
+    emitter = Emitter(terms=rest.terms, names=names, place=place)
+    emitter.known.update(dict.fromkeys(result_loads(rest, found.value), "total"))
     lines = [f"{names[value]}_ptr = extras[{index}]" for index, value in enumerate(others)]
-    lines += emitter.statements([root])
-    lines.append(f"value = {emitter.known[root]} + tl.zeros_like(total)")
+    lines += emitter.statements([rest.output.term])
+    lines.append(f"value = {emitter.known[rest.output.term]} + tl.zeros_like(total)")
     lines.append("place = line * N + columns")
     lines.append(
         "tl.store(out + place, value.to(out.dtype.element_ty), mask=(rows < M) & (columns < N))"
     )
     return _STORE + textwrap.indent("\n".join(lines), "    ") + "\n"
 
-
-_CHECKS = {"line": "(rows < M)", "columns": "(columns < N)"}
 
 TILED_FOLLOWED = Sketch(name="tiled-matmul-followed", device="cuda", write=_write_tiled)
 """A product by tiles and pointwise operations."""

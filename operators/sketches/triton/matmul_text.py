@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["MERGE_TEXT", "PLACE_TEXT", "STORE_HEAD", "STORE_TEXT", "TILED_TEXT"]
+__all__ = ["DEPTH_TEXT", "MERGE_TEXT", "PLACE_TEXT", "STORE_HEAD", "STORE_TEXT", "TILED_TEXT"]
 
 PLACE_TEXT = '''
 @triton.jit
@@ -106,7 +106,7 @@ def merge(parts, out, COUNT: tl.constexpr, PARTS: tl.constexpr, BLOCK: tl.conste
 '''
 """The second kernel where the depth is split."""
 
-TILED_TEXT = '''
+DEPTH_TEXT = '''
 @triton.jit
 def step_product(
     a_tile,
@@ -147,6 +147,55 @@ def step_product(
 
 
 @triton.jit
+def depth_total(
+    a_tile,
+    b_tile,
+    a_inside,
+    b_inside,
+    first,
+    last,
+    up_a,
+    up_b,
+    M: tl.constexpr,
+    N: tl.constexpr,
+    K: tl.constexpr,
+    A_COLUMN: tl.constexpr,
+    B_ROW: tl.constexpr,
+    PRECISION: tl.constexpr,
+    BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    CHAIN: tl.constexpr,
+):
+    """Sum the products of some steps of the depth.
+
+    Tensor cores cut sums off instead of rounding them: after CHAIN numbers of the depth (0: after
+    each step) what they summed is added in float32.
+    """
+    total = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
+    if CHAIN == 0:
+        for step in range(first, last):
+            sums = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
+            total += step_product(
+                a_tile, b_tile, a_inside, b_inside, step, sums, up_a, up_b, M, N, K, A_COLUMN,
+                B_ROW, PRECISION, BLOCK_M, BLOCK_N, BLOCK_K,
+            )  # fmt: skip
+    else:
+        for begin in range(first, last, CHAIN // BLOCK_K):
+            sums = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
+            for step in range(begin, tl.minimum(begin + CHAIN // BLOCK_K, last)):
+                sums = step_product(
+                    a_tile, b_tile, a_inside, b_inside, step, sums, up_a, up_b, M, N, K, A_COLUMN,
+                    B_ROW, PRECISION, BLOCK_M, BLOCK_N, BLOCK_K,
+                )  # fmt: skip
+            total += sums
+    return total
+'''
+"""The depth of a tile of the result, step by step, from operands that lie anywhere."""
+
+TILED_TEXT = f'''{DEPTH_TEXT}
+
+@triton.jit
 def product(
     a,
     b,
@@ -177,11 +226,7 @@ def product(
     SPLIT_K: tl.constexpr,
     CHAIN: tl.constexpr,
 ):
-    """One tile of the result, or of one part of the depth.
-
-    Tensor cores cut sums off instead of rounding them: after CHAIN numbers of the depth (0: after
-    each step) what they summed is added in float32.
-    """
+    """One tile of the result, or of one part of the depth."""
     part = tl.program_id(1)
     batch, row, column = place(
         tl.program_id(0), tl.cdiv(M, BLOCK_M), tl.cdiv(N, BLOCK_N), GROUP
@@ -210,23 +255,10 @@ def product(
     if PRECISION == "fp16x3":
         up_a, down_a = power_below(tl.max(tl.load(a_peaks + tl.arange(0, PEAKS))))
         up_b, down_b = power_below(tl.max(tl.load(b_peaks + tl.arange(0, PEAKS))))
-    total = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
-    if CHAIN == 0:
-        for step in range(first, last):
-            sums = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
-            total += step_product(
-                a_tile, b_tile, a_inside, b_inside, step, sums, up_a, up_b, M, N, K, A_COLUMN,
-                B_ROW, PRECISION, BLOCK_M, BLOCK_N, BLOCK_K,
-            )  # fmt: skip
-    else:
-        for begin in range(first, last, CHAIN // BLOCK_K):
-            sums = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
-            for step in range(begin, tl.minimum(begin + CHAIN // BLOCK_K, last)):
-                sums = step_product(
-                    a_tile, b_tile, a_inside, b_inside, step, sums, up_a, up_b, M, N, K, A_COLUMN,
-                    B_ROW, PRECISION, BLOCK_M, BLOCK_N, BLOCK_K,
-                )  # fmt: skip
-            total += sums
+    total = depth_total(
+        a_tile, b_tile, a_inside, b_inside, first, last, up_a, up_b, M, N, K, A_COLUMN, B_ROW,
+        PRECISION, BLOCK_M, BLOCK_N, BLOCK_K, CHAIN,
+    )  # fmt: skip
     if PRECISION == "fp16x3":
         total = total * down_a * down_b
     if SPLIT_K > 1:

@@ -47,7 +47,7 @@ def view_tile(
 
 
 @triton.jit
-def largest(
+def find_peaks(
     x,
     peaks,
     BATCHES: tl.constexpr,
@@ -81,7 +81,7 @@ def peaks_of(x, view):
     """Return the largest magnitudes of PEAKS shares of an operand."""
     peaks = torch.empty((PEAKS,), dtype=torch.float32, device=x.device)
     rows, depth = (32, 128) if view["DEPTH_STRIDE"] == 1 else (128, 32)
-    largest[(PEAKS,)](x, peaks, **view, PEAKS=PEAKS, TILE_ROWS=rows, TILE_DEPTH=depth)
+    find_peaks[(PEAKS,)](x, peaks, **view, PEAKS=PEAKS, TILE_ROWS=rows, TILE_DEPTH=depth)
     return peaks
 '''
 """Triton functions over tiles of an operand, and `peaks_of`, which needs `PEAKS`."""

@@ -36,6 +36,7 @@ OTHERS = (
     ("torch.softmax(self.l(x), 1)", LINEAR, (33, 18)),
     ("torch.relu(x) + y", LINEAR, (33, 18)),
     ("self.l(x) + self.l(x * 2)", LINEAR, (33, 18)),
+    ("torch.relu(self.l(x) * torch.tensor([2.0] * 50))", LINEAR, (33, 18)),
 )
 
 

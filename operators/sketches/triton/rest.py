@@ -1,0 +1,120 @@
+"""What kernels that go on with a result have in common: what else they read, and where it lies."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from operators.sketches.module import local_names
+from operators.sketches.patterns.computation import Computation
+from operators.sketches.patterns.expressions import Load
+from operators.sketches.patterns.followed import Followed
+from operators.sketches.triton.calls import imports
+from operators.sketches.triton.program import TritonProgram, write_program
+from operators.sketches.triton.tiles import Place
+from problems.graph import OperatorGraph
+from problems.problem import Problem
+
+__all__ = ["finished_program", "other_values", "product_place", "reachable", "result_loads"]
+
+_CONSTANT = re.compile(r"buffer:constant\d+")
+"""What `trace` calls a tensor that is no input, parameter or buffer: programs cannot reach it."""
+_CHECKS = {"line": "(rows < M)", "columns": "(columns < N)"}
+
+
+def other_values(rest: Computation, result: str) -> list[str]:
+    """Return the tensors that are read besides a result, by its name."""
+    loads = [rest.terms[number].payload for number in rest.terms.needed([rest.output.term])]
+    read = [load.value for load in loads if isinstance(load, Load) and load.value != result]
+    return list(dict.fromkeys(read))
+
+
+def reachable(values: Iterable[str]) -> bool:
+    """Tell whether programs can reach some tensors."""
+    return not any(_CONSTANT.fullmatch(value) for value in values)
+
+
+def result_loads(rest: Computation, result: str) -> list[int]:
+    """Return the terms that load a result, by its name."""
+    loads = [(n, rest.terms[n].payload) for n in rest.terms.needed([rest.output.term])]
+    return [n for n, load in loads if isinstance(load, Load) and load.value == result]
+
+
+def product_place(
+    sizes: Sequence[int], columns: int
+) -> Callable[[frozenset[int], Mapping[int, int]], Place] | None:
+    """Return what tells where a value lies for a tile of a product.
+
+    Kernels have `line`, the row among those of all batches, `rows` and `columns`, which are not
+    inside from M and N on.
+
+    Args:
+        sizes: Sizes of the axes, outermost first.
+        columns: Columns of the product.
+
+    Returns:
+        The function, as `Emitter` takes it; None where an axis is both of rows and of columns.
+    """
+    inner = [1]
+    for size in reversed(sizes):
+        inner.append(inner[-1] * size)
+    if columns not in inner:
+        return None
+
+    def place(axes: frozenset[int], strides: Mapping[int, int]) -> Place:
+        parts, sides = [], set()
+        for axis in sorted(axes):
+            below = inner[len(sizes) - 1 - axis]
+            side, below = ("line", below // columns) if below >= columns else ("columns", below)
+            sides.add(side)
+            index = f"{side} // {below}" if below > 1 else side
+            limit = columns if side == "columns" else inner[-1] // columns
+            if below * sizes[axis] != limit:
+                index = f"{index} % {sizes[axis]}"
+            parts.append(f"({index}) * {strides[axis]}")
+        checks = [text for side, text in _CHECKS.items() if side in sides]
+        offset = " + ".join(parts) or "0"
+        return Place(offset=offset, inside=" & ".join(checks) or "None", full="False")
+
+    return place
+
+
+def finished_program(
+    problem: Problem,
+    graph: OperatorGraph,
+    found: Followed,
+    program: TritonProgram,
+    others: Sequence[str],
+    called: Iterable[str],
+) -> str | None:
+    """Complete the program of a product and of what comes after it by the call.
+
+    Args:
+        problem: The problem.
+        graph: Its graph.
+        found: The product and what comes after it.
+        program: Its `multiply` takes both operands, the output and the others.
+        others: What it reads besides.
+        called: Names of the functions of `calls.definitions` that it calls.
+
+    Returns:
+        The text; None where it cannot be written, or reads what programs cannot reach.
+    """
+    names, product = local_names(problem, graph), found.product
+    values = tuple(dict.fromkeys((product.a.value, product.b.value, *others)))
+    if names is None or not reachable(values):
+        return None
+    a, b = names[product.a.value], names[product.b.value]
+    extras = "".join(f"{names[value]}, " for value in others).rstrip() or "out"
+    completed = replace(
+        program,
+        values=values,
+        body=(
+            f"out = torch.empty({found.rest.shape}, dtype=torch.{found.dtype}, device={a}.device)",
+            f"multiply({a}, {b}, out, ({extras}))",
+            "return out",
+        ),
+        imports=tuple(dict.fromkeys((*program.imports, *imports(called)))),
+    )
+    return write_program(problem, graph, completed)
