@@ -130,6 +130,7 @@ def test_pointwise_options(
 ROWS: dict[str, tuple[str, list[tuple[int, ...]], str]] = {
     "softmax": ("torch.softmax(x0, -1)", [(5, 37)], "pass"),
     "log softmax": ("torch.log_softmax(x0, 1)", [(3, 200)], "pass"),
+    "log of a sum": ("torch.logsumexp(x0 * 2, 1, True) - x0.amax(1, True)", [(5, 70)], "pass"),
     "layer norm": ("self.n(x0)", [(4, 3, 5, 7)], "self.n = nn.LayerNorm((3, 5, 7))"),
     "group norm": ("self.n(x0)", [(2, 6, 5, 3)], "self.n = nn.GroupNorm(3, 6)"),
     "instance norm": ("self.n(x0)", [(2, 3, 9, 5)], "self.n = nn.InstanceNorm2d(3)"),

@@ -29,6 +29,17 @@ def _log_softmax(b: Builder, x: Placed, dim: int, half_to_float: bool = False) -
     return b.call("subtract", shifted, b.call("logarithm", total))
 
 
+def _logsumexp(b: Builder, x: Placed, dim: _Dims, keepdim: bool = False) -> Placed:
+    dims = b.dims_of(x, dim)
+    peak = b.reduce("peak", x, dims)
+    infinite = b.call("equal", b.call("absolute", peak), float("inf"))
+    calm = b.call("select", infinite, 0.0, peak)
+    total = b.reduce("sum", b.call("exponential", b.call("subtract", x, calm)), dims)
+    result = b.call("add", b.call("logarithm", total), calm)
+    left = (axes for dim, axes in enumerate(result.dims) if keepdim or dim not in dims)
+    return replace(result, dims=tuple(left))
+
+
 def _sum(b: Builder, x: Placed, dim: _Dims = None, keepdim: bool = False) -> Placed:
     return b.reduce("sum", x, b.dims_of(x, dim), keepdim)
 
@@ -230,6 +241,7 @@ COMPOSITES: Mapping[str, _Rule] = {
     "argmin": _extreme("argmin"),
     "huber_loss": _huber_loss,
     "linalg_vector_norm": _norm,
+    "logsumexp": _logsumexp,
     "max": _extreme("max"),
     "mean": _mean,
     "min": _extreme("min"),

@@ -128,6 +128,7 @@ ENTRIES: dict[str, Entry] = {
     # Rows that are held.
     "held softmax": (TRITON_HELD, "torch.softmax(x0, -1)", [(5, 37)], "", {"ROWS": 2}),
     "held log softmax": (TRITON_HELD, "torch.log_softmax(x0, 1)", [(3, 200)], "", {"WAVES": 2}),
+    "held log of a sum": (TRITON_HELD, "torch.logsumexp(x0, 1)", [(5, 37)], "", {"ROWS": 2}),
     "held layer norm": (
         TRITON_HELD,
         "self.n(x0)",
@@ -390,6 +391,7 @@ SPECIALS = (
     "pieces",
     "extremes",
     "held softmax",
+    "held log of a sum",
     "held extremes",
     "held argmax",
     "held columns",
