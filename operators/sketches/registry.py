@@ -41,6 +41,7 @@ from operators.sketches.triton.groups import (
 )
 from operators.sketches.triton.matmul import PACKED_MATMUL, TILED_MATMUL
 from operators.sketches.triton.matmul_followed import PACKED_FOLLOWED, TILED_FOLLOWED
+from operators.sketches.triton.matmul_reduced import TILED_REDUCED
 from operators.sketches.triton.matmul_wide import WIDE_MATMUL
 from operators.sketches.triton.matvec import MATRIX_VECTOR as MATRIX_VECTOR_TRITON
 from operators.sketches.triton.pooling import POOL_BY_FOURS, SLIDING_POOL
@@ -92,6 +93,7 @@ SKETCHES: tuple[Sketch, ...] = (
     WIDE_MATMUL,
     PACKED_FOLLOWED,
     TILED_FOLLOWED,
+    TILED_REDUCED,
     SHIFTED_CONVOLUTION,
     NARROW_CONVOLUTION,
     GATHERED_CONVOLUTION,

@@ -184,6 +184,12 @@ def joined(peaks, sums, AXIS: tl.constexpr):
     calm = tl.where(top == float("-inf"), 0.0, top)
     return top, tl.sum(sums * tl.exp(peaks - calm), AXIS, keep_dims=True)
 ''',
+    "calmed": '''
+@triton.jit
+def calmed(peaks):
+    """What exponentials are taken relative to: peaks, and 0 where they are infinite."""
+    return tl.where(tl.abs(peaks) == float("inf"), 0.0, peaks)
+''',
     "give": '''
 @triton.jit
 def give(words, member, value):
@@ -233,8 +239,8 @@ def definitions(names: Iterable[str]) -> str:
 
     Args:
         names: "fetch" and "put" (tiles), "only" (masks), the `needs` of `CALLS`,
-            what folds lanes ("largest", "smallest", "first_place", "raised", "joined"), "give"
-            and "take" (values of a group of programs), "processors" and "portions" (grids).
+            what folds lanes ("largest", "smallest", "first_place", "raised", "joined", "calmed"),
+            "give" and "take" (values of a group of programs), "processors" and "portions" (grids).
     """
     wanted = set(names)
     for name in list(wanted):
