@@ -8,7 +8,6 @@ under a mask.
 
 from __future__ import annotations
 
-import re
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -46,8 +45,6 @@ __all__ = [
 ]
 
 _ProgramOf = Callable[[OperatorGraph, Convolution], TritonProgram | None]
-_CONSTANT = re.compile(r"buffer:constant\d+")
-"""What `trace` calls a tensor that is no input, parameter or buffer: programs cannot reach it."""
 
 _STORE = '''
 @triton.jit
@@ -84,8 +81,6 @@ def _write(
     loads = [rest.terms[number].payload for number in needed]
     others = [load.value for load in loads if isinstance(load, Load) and load.value != found.value]
     others = list(dict.fromkeys(others))
-    if any(_CONSTANT.fullmatch(value) for value in others):
-        return None
     called = {"fetch", *functions(rest.terms, needed)}
     operands = (convolution.x, convolution.weight, convolution.bias)
     x, weight, bias = (names[value] if value else "None" for value in operands)
