@@ -6,10 +6,13 @@ sketches and the prompts. Everything here converts to and from JSON.
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict, dataclass
 from typing import Any
 
-__all__ = ["Node", "OperatorGraph", "TensorSpec"]
+__all__ = ["Node", "OperatorGraph", "TensorSpec", "is_constant"]
+
+_CONSTANT = re.compile(r"buffer:constant\d+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,6 +124,15 @@ class OperatorGraph:
             return self.inputs[int(value.removeprefix("input"))]
         index, _, output = value.removeprefix("node").partition(".")
         return self.nodes[int(index)].outputs[int(output or 0)]
+
+
+def is_constant(value: str) -> bool:
+    """Tell whether a value is a tensor that the model made or keeps otherwise than as state.
+
+    `problems.trace` calls it "buffer:constant0" and so on. No state dict holds it, so a program
+    cannot reach it by its name; a model's own buffer of such a name counts as one too.
+    """
+    return _CONSTANT.fullmatch(value) is not None
 
 
 def _spec(data: dict[str, Any]) -> TensorSpec:

@@ -41,8 +41,9 @@ def trace(source: str, precision: str = "fp32") -> OperatorGraph:
         precision: "fp32", "fp16" or "bf16".
 
     Returns:
-        The graph. Tensors that the model keeps in plain attributes, or that the module made at
-        its top level, count as buffers named "constant0", "constant1" and so on.
+        The graph. Tensors that the model keeps in plain attributes, that `forward` makes of
+        lists, or that the module made at its top level, count as buffers named "constant0",
+        "constant1" and so on. `torch.tensor` of a number in `forward` appears as `torch.full`.
 
     Raises:
         ProblemError: The precision is unknown, or the module does not load, build or run.
@@ -126,7 +127,7 @@ def _record(model: nn.Module, inputs: Sequence[Any]) -> OperatorGraph:
     }
     for name, tensor in model.named_buffers():
         ledger.add_buffer(name, tensor)
-    with _recorder(ledger):
+    with _recorder(ledger), _numbers_shown():
         result = _attempt("running forward of Model", lambda: model(*inputs))
     values = list(result) if isinstance(result, list | tuple) else [result]
     for value in values:
@@ -180,6 +181,29 @@ def _recorder(ledger: _Ledger) -> AbstractContextManager[object]:
 
     recorder: AbstractContextManager[object] = Recorder()  # type: ignore[no-untyped-call] # same
     return recorder
+
+
+def _numbers_shown() -> AbstractContextManager[object]:
+    """Return a mode in which `torch.tensor` of a number is `torch.full`, which shows the number.
+
+    The dispatcher never sees `torch.tensor`, and on the meta device its value is lost.
+    """
+    import torch
+    from torch.overrides import TorchFunctionMode
+
+    class Shower(TorchFunctionMode):
+        def __torch_function__(
+            self,
+            func: Callable[..., object],
+            types: object,
+            args: tuple[object, ...] = (),
+            kwargs: Mapping[str, object] | None = None,
+        ) -> object:
+            if func is torch.tensor and [type(a) in (bool, int, float) for a in args] == [True]:
+                return torch.full((), *args, **(kwargs or {}))  # type: ignore[call-overload] # as `tensor`
+            return func(*args, **(kwargs or {}))
+
+    return Shower()
 
 
 @dataclass(slots=True)

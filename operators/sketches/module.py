@@ -10,12 +10,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from keyword import iskeyword
 
 from archives.configuration import Configuration, Space
-from problems.graph import OperatorGraph, TensorSpec
+from problems.graph import OperatorGraph, TensorSpec, is_constant
 from problems.problem import Problem
 
-__all__ = ["Program", "local_names", "write_module"]
+__all__ = ["Program", "local_names", "state_text", "write_module"]
 
 _RESERVED = frozenset(
     {
@@ -120,6 +121,19 @@ def local_names(problem: Problem, graph: OperatorGraph) -> dict[str, str] | None
     return names
 
 
+def state_text(value: str) -> str:
+    """Return the text by which `forward` reaches a parameter or buffer, such as "self.weight".
+
+    Args:
+        value: Its name as a value, such as "param:conv.weight". A `Sequential` gives its modules
+            numbers for names, which no attribute has in Python's syntax.
+    """
+    kind, _, name = value.partition(":")
+    if all(part.isidentifier() and not iskeyword(part) for part in name.split(".")):
+        return f"self.{name}"
+    return f"self.get_{'parameter' if kind == 'param' else 'buffer'}({name!r})"
+
+
 def write_module(problem: Problem, graph: OperatorGraph, program: Program) -> str | None:
     """Write a program out as the text of one stand-alone module.
 
@@ -129,11 +143,12 @@ def write_module(problem: Problem, graph: OperatorGraph, program: Program) -> st
         program: What the sketch brings.
 
     Returns:
-        The text; None where the reference's class cannot be taken over.
+        The text; None where the reference's class cannot be taken over, or where the program
+        needs a tensor that the reference holds in no parameter or buffer.
     """
     names = local_names(problem, graph)
     model = _model(problem)
-    if names is None or model is None:
+    if names is None or model is None or any(map(is_constant, program.values)):
         return None
     lines = _forward_lines(problem, graph, program, names)
     cls = ast.unparse(_renamed(model)) + "\n\n" + _indented(lines, 4)
@@ -249,9 +264,9 @@ def _forward_lines(
         spec = graph.spec(value)
         name = names[value]
         if isinstance(spec, TensorSpec):
-            kind, _, attribute = value.partition(":")
-            source = f"self.{attribute}" if attribute else name
-            shown = f"self.{attribute}" if kind in ("param", "buffer") else name
+            _, _, attribute = value.partition(":")
+            source = state_text(value) if attribute else name
+            shown = f"self.{attribute}" if attribute else name
             lines.append(
                 f'    {name} = checked("{shown}", {source}, {spec.shape}, torch.{spec.dtype})'
             )

@@ -8,7 +8,7 @@ import pytest
 
 from problems.catalogue import load_level
 from problems.errors import ProblemError
-from problems.graph import TensorSpec
+from problems.graph import TensorSpec, is_constant
 from problems.problem import Scale
 from problems.trace import trace
 
@@ -141,6 +141,16 @@ def test_tensors_in_plain_attributes_are_constants() -> None:
     graph = trace(module("return inputs[0] + self.k", build="self.k = torch.ones(3)"))
     assert graph.nodes[0].inputs == ("input0", "buffer:constant0")
     assert graph.buffers["constant0"].shape == (3,)
+
+
+def test_numbers_made_tensors_show_their_value() -> None:
+    graph = trace(module("return inputs[0] * torch.tensor(2.5) + torch.tensor([1.0])"))
+    made = graph.nodes[0]
+    assert (made.op, made.arguments) == ("aten.full.default", ([], 2.5))
+    assert made.outputs[0].dtype == "float32"
+    assert [name for node in graph.nodes for name in node.inputs if is_constant(name)] == [
+        "buffer:constant0"
+    ]
 
 
 def test_plain_attributes_made_elsewhere_are_moved() -> None:

@@ -145,7 +145,9 @@ class Sweep:
             return f"{self.signature.names[load.value]}{number}_[i + l]"
         start = offset(dict(load.strides), self._outer(), load.offset)
         if picked:
-            start = f"{start} + {picked} * {load.pick_stride}"
+            step = dict(load.strides).get(self.inner.axes[-1], 0)
+            along = f" + (begin + i + l) * {step}" if step else ""
+            start = f"{start}{along} + {picked} * {load.pick_stride}"
         return f"in_{self.signature.names[load.value]}[{start}]"
 
     def _outer(self) -> list[tuple[Loop, str]]:
@@ -180,7 +182,9 @@ class Sweep:
         wanted = schedule.terms.needed(roots, emitter.known)
         for number in wanted:
             load = schedule.terms[number].payload
-            if isinstance(load, Load) and schedule.terms[number].axes & inner:
+            if not isinstance(load, Load) or load.picked is not None:
+                continue
+            if schedule.terms[number].axes & inner:
                 start = offset(dict(load.strides), self._outer(), load.offset)
                 name = self.signature.names[load.value]
                 pointer = f"const {C_TYPES[load.dtype]} *__restrict {name}{number}_"

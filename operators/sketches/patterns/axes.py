@@ -22,7 +22,7 @@ class Placed:
         term: Number of its term; -1 for a tensor whose place is not known yet.
         dims: For each dimension the axes it runs over, outermost first; none where the size is 1
             or the value is repeated.
-        value: Name of the input, parameter or buffer where the place is not known yet.
+        value: Name of the input, parameter or buffer that it is all of; "" if it is computed.
         shape: Its shape where the place is not known yet.
     """
 

@@ -80,7 +80,33 @@ class Builder:
             raise NotCoveredError(name)
         strides = contiguous_strides(dims, self.sizes)
         load = Load(value=name, dtype=spec.dtype, strides=strides)
-        return Placed(term=self.terms.load(load), dims=tuple(dims))
+        return Placed(term=self.terms.load(load), dims=tuple(dims), value=name)
+
+    def along(self, x: Placed, dims: Sequence[tuple[int, ...]]) -> Placed:
+        """Return an input along given dimensions; a vector may be repeated along the outer axes.
+
+        Raises:
+            NotCoveredError: It is computed, or its elements are no inner axes of the dimensions.
+        """
+        spec = self.spec(x)
+        axes = [axis for group in dims for axis in group]
+        while math.prod(self.sizes[axis] for axis in axes) > spec.numel:
+            del axes[0]
+        whole = len(axes) == sum(map(len, dims))
+        if grouped(axes, self.sizes, [spec.numel]) is None or not (whole or len(x.shape) == 1):
+            raise NotCoveredError(x.value)
+        return Placed(term=self.loaded(x.value, [tuple(axes)]).term, dims=tuple(dims))
+
+    def spec(self, x: Placed) -> TensorSpec:
+        """Return the spec of an input, parameter or buffer that a value is all of.
+
+        Raises:
+            NotCoveredError: The value is computed.
+        """
+        spec = self.graph.spec(x.value) if x.value else None
+        if not isinstance(spec, TensorSpec):
+            raise NotCoveredError("a computed value in place of an input")
+        return spec
 
     def constant(self, value: float) -> Placed:
         """Return a number."""
@@ -169,6 +195,8 @@ class Builder:
         """
         if x.term < 0:
             return Placed(term=-1, value=x.value, shape=tuple(shape))
+        if not self.terms[x.term].axes and not any(x.dims):
+            return Placed(term=x.term, dims=((),) * len(shape))
         dims = grouped([axis for axes in x.dims for axis in axes], self.sizes, shape)
         if dims is None:
             raise NotCoveredError("a view that cuts an axis")

@@ -13,6 +13,7 @@ from typing import Any
 
 from operators.sketches.patterns.bands import Band, Number, joined, triangle, turned, typed
 from operators.sketches.patterns.constructed import registered
+from operators.sketches.patterns.created import created
 from operators.sketches.patterns.operands import operand, producer
 from problems.graph import Node, OperatorGraph, TensorSpec
 from problems.problem import Problem
@@ -20,8 +21,6 @@ from problems.problem import Problem
 __all__ = ["Masking", "find_masking"]
 
 _ANY_DTYPE = ("bool", "uint8", "int32", "int64", "float16", "bfloat16", "float32", "float64")
-_CREATED = {"ones": 1.0, "zeros": 0.0, "full": 1, "scalar_tensor": 0}
-"""What a matrix is made of: a number, or which argument holds it."""
 _PLAIN = frozenset({"dtype", "layout", "device", "pin_memory"})
 """Keywords that say nothing about values, besides the dtype that the output has anyway."""
 
@@ -130,10 +129,9 @@ def _computed(problem: Problem, graph: OperatorGraph, node: Node, used: set[int]
     if set(node.keywords) - _PLAIN or len(node.outputs) != 1:
         return None
     dtype, matrix = node.outputs[0].dtype, node.outputs[0].shape[-2:]
-    if name in _CREATED:
-        value = _CREATED[name]
-        number = node.arguments[value] if isinstance(value, int) else value
-        return typed(Band(low=number, high=number), dtype)
+    number = created(node)
+    if number is not None:
+        return Band(low=number, high=number)
     known = [_known(problem, graph, argument, used) for argument in node.arguments]
     operands = [value for value in known if value is not None]
     if len(operands) != len(known) or not _spans(graph, node.arguments, known, matrix):

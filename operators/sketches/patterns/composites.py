@@ -1,7 +1,8 @@
-"""Operations of torch that are more than pointwise, as terms: reductions, norms, losses."""
+"""Operations of torch that are more than pointwise, as terms: reductions and normalisations."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -9,10 +10,11 @@ from typing import Any
 from operators.sketches.patterns.axes import Placed
 from operators.sketches.patterns.builder import Builder, NotCoveredError
 from operators.sketches.patterns.expressions import Load
+from operators.sketches.patterns.losses import LOSSES
 
 __all__ = ["COMPOSITES"]
 
-_Rule = Callable[..., Placed]
+_Rule = Callable[..., Placed | tuple[Placed, ...]]
 _Dims = int | list[int] | None
 
 
@@ -29,15 +31,20 @@ def _log_softmax(b: Builder, x: Placed, dim: int, half_to_float: bool = False) -
     return b.call("subtract", shifted, b.call("logarithm", total))
 
 
-def _logsumexp(b: Builder, x: Placed, dim: _Dims, keepdim: bool = False) -> Placed:
+def _log_sum_exp(b: Builder, x: Placed, dim: _Dims, keepdim: bool = False) -> Placed:
     dims = b.dims_of(x, dim)
     peak = b.reduce("peak", x, dims)
-    infinite = b.call("equal", b.call("absolute", peak), float("inf"))
-    calm = b.call("select", infinite, 0.0, peak)
-    total = b.reduce("sum", b.call("exponential", b.call("subtract", x, calm)), dims)
-    result = b.call("add", b.call("logarithm", total), calm)
-    left = (axes for dim, axes in enumerate(result.dims) if keepdim or dim not in dims)
-    return replace(result, dims=tuple(left))
+    # Of an infinite peak nothing is taken away, so that no difference of infinities is NaN.
+    endless = b.call("equal", b.call("absolute", peak), math.inf)
+    peak = b.call("select", endless, 0.0, peak)
+    total = b.reduce("sum", b.call("exponential", b.call("subtract", x, peak)), dims)
+    result = b.call("add", b.call("logarithm", total), peak)
+    return result if keepdim else _dropped(result, dims)
+
+
+def _dropped(x: Placed, dims: Sequence[int]) -> Placed:
+    """A value without some of its dimensions, along which it is constant."""
+    return Placed(term=x.term, dims=tuple(a for dim, a in enumerate(x.dims) if dim not in dims))
 
 
 def _sum(b: Builder, x: Placed, dim: _Dims = None, keepdim: bool = False) -> Placed:
@@ -95,6 +102,32 @@ def _moments(b: Builder, x: Placed, dims: Sequence[int]) -> tuple[Placed, Placed
     return mean, b.mean(b.call("product", centred, centred), dims)
 
 
+def _spread(*, root: bool, with_mean: bool) -> _Rule:
+    """Variances or standard deviations over dimensions, of which torch may ask for means too."""
+
+    def rule(
+        b: Builder,
+        x: Placed,
+        dim: _Dims = None,
+        *,
+        correction: float | None = None,
+        keepdim: bool = False,
+    ) -> Placed | tuple[Placed, ...]:
+        dims = b.dims_of(x, dim)
+        count = b.count(x, dims)
+        freedom = count - (1 if correction is None else correction)
+        if freedom <= 0:
+            raise NotCoveredError("a variance of too few elements")
+        mean, variance = _moments(b, x, dims)
+        if freedom != count:
+            variance = b.call("product", variance, count / freedom)
+        spread = b.call("root", variance) if root else variance
+        both = (spread, mean) if keepdim else (_dropped(spread, dims), _dropped(mean, dims))
+        return both if with_mean else both[0]
+
+    return rule
+
+
 def _normalised(b: Builder, x: Placed, mean: Placed, variance: Placed, eps: float) -> Placed:
     scale = b.call("quotient", 1.0, b.call("root", b.call("add", variance, eps)))
     return b.call("product", b.call("subtract", x, mean), scale)
@@ -108,8 +141,8 @@ def _affine(
     dims: Sequence[tuple[int, ...]],
 ) -> Placed:
     if weight is not None:
-        x = b.call("product", x, b.loaded(weight.value, dims))
-    return x if bias is None else b.call("add", x, b.loaded(bias.value, dims))
+        x = b.call("product", x, b.along(weight, dims))
+    return x if bias is None else b.call("add", x, b.along(bias, dims))
 
 
 def _layer_norm(
@@ -146,7 +179,7 @@ def _batch_norm(
     dims = [dim for dim in range(len(x.dims)) if dim != 1]
     channel = [axes if dim == 1 else () for dim, axes in enumerate(x.dims)][1:]
     old = [
-        None if buffer is None else b.loaded(buffer.value, channel)
+        None if buffer is None else b.along(buffer, channel)
         for buffer in (running_mean, running_variance)
     ]
     if not training:
@@ -168,91 +201,28 @@ def _batch_norm(
     return _affine(b, result, weight, bias, channel)
 
 
-def _reduced(b: Builder, loss: Placed, reduction: int) -> Placed:
-    """Apply torch's reduction: 0 none, 1 mean, 2 sum."""
-    if reduction == 0:
-        return loss
-    dims = range(len(loss.dims))
-    return b.mean(loss, dims, False) if reduction == 1 else b.reduce("sum", loss, dims, False)
-
-
-def _mse_loss(b: Builder, x: Placed, y: Placed, reduction: int = 1) -> Placed:
-    difference = b.call("subtract", x, y)
-    return _reduced(b, b.call("product", difference, difference), reduction)
-
-
-def _smooth_l1_loss(
-    b: Builder, x: Placed, y: Placed, reduction: int = 1, beta: float = 1.0
-) -> Placed:
-    size = b.call("absolute", b.call("subtract", x, y))
-    if beta == 0:
-        return _reduced(b, size, reduction)
-    square = b.call("product", b.call("product", size, size), 0.5 / beta)
-    linear = b.call("subtract", size, 0.5 * beta)
-    return _reduced(b, b.call("select", b.call("less", size, beta), square, linear), reduction)
-
-
-def _huber_loss(b: Builder, x: Placed, y: Placed, reduction: int = 1, delta: float = 1.0) -> Placed:
-    size = b.call("absolute", b.call("subtract", x, y))
-    square = b.call("product", b.call("product", size, size), 0.5)
-    linear = b.call("product", b.call("subtract", size, 0.5 * delta), delta)
-    return _reduced(b, b.call("select", b.call("less", size, delta), square, linear), reduction)
-
-
-def _nll_loss(
-    b: Builder,
-    x: Placed,
-    target: Placed,
-    weight: Placed | None = None,
-    reduction: int = 1,
-    ignored: int = -100,
-) -> Placed:
-    if weight is not None or x.term < 0 or len(x.dims) != 2 or len(x.dims[1]) != 1:
-        raise NotCoveredError("a weighted or spatial likelihood")
-    axis = x.dims[1][0]
-    index = b.loaded(target.value, [x.dims[0]]) if target.term < 0 else target
-    terms = b.terms
-    picked: dict[int, int] = {}
-    for number in terms.needed([x.term]):
-        load = terms[number].payload
-        if terms[number].op == "reduce":
-            picked[number] = number
-        elif isinstance(load, Load) and axis in terms[number].axes:
-            step = dict(load.strides)[axis]
-            rest = tuple(item for item in load.strides if item[0] != axis)
-            size = b.sizes[axis]
-            fresh = replace(load, strides=rest, picked=index.term, pick_stride=step, pick_size=size)
-            picked[number] = terms.load(fresh)
-    chosen = Placed(term=terms.replaced(x.term, picked), dims=(x.dims[0],))
-    skipped = b.call("equal", index, float(ignored))
-    loss = b.call("select", skipped, 0.0, b.call("negative", chosen))
-    if reduction != 1:
-        return _reduced(b, loss, reduction)
-    used = b.reduce("sum", b.call("select", skipped, 0.0, 1.0), [0], False)
-    return b.call("quotient", b.reduce("sum", loss, [0], False), used)
-
-
 COMPOSITES: Mapping[str, _Rule] = {
+    **LOSSES,
     "_log_softmax": _log_softmax,
     "_softmax": _softmax,
     "amax": _extreme("max"),
     "amin": _extreme("min"),
     "argmax": _extreme("argmax"),
     "argmin": _extreme("argmin"),
-    "huber_loss": _huber_loss,
     "linalg_vector_norm": _norm,
-    "logsumexp": _logsumexp,
+    "logsumexp": _log_sum_exp,
     "max": _extreme("max"),
     "mean": _mean,
     "min": _extreme("min"),
-    "mse_loss": _mse_loss,
     "native_batch_norm": _batch_norm,
     "native_group_norm": _group_norm,
     "native_layer_norm": _layer_norm,
-    "nll_loss_forward": _nll_loss,
     "norm": _norm,
-    "smooth_l1_loss": _smooth_l1_loss,
+    "std": _spread(root=True, with_mean=False),
+    "std_mean": _spread(root=True, with_mean=True),
     "sum": _sum,
+    "var": _spread(root=False, with_mean=False),
+    "var_mean": _spread(root=False, with_mean=True),
 }
 """Rules by operation, "aten." and the overload left out. A rule takes the `Builder` and torch's
 arguments, tensors as `Placed`; it raises `NotCoveredError` for what it does not cover."""

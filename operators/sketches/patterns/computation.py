@@ -1,36 +1,24 @@
 """Reads an operator graph as one computation: terms over axes, with reductions.
 
-Covered: pointwise operations with broadcasting, views, reductions over any dimensions, softmax,
-the normalisations, norms and losses, all computed in float32. Whatever else a graph holds, it is
-not covered and `lower` returns None.
+Covered: pointwise operations with broadcasting, also in place, views, tensors of one number,
+reductions over any dimensions, softmax, the normalisations, norms, variances and losses, all
+computed in float32. Whatever else a graph holds, it is not covered and `lower` returns None.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 
 from operators.sketches.patterns.axes import Placed, grouped, refined
 from operators.sketches.patterns.builder import Builder, NotCoveredError
-from operators.sketches.patterns.composites import COMPOSITES
 from operators.sketches.patterns.expressions import Terms
-from operators.sketches.patterns.pointwise import POINTWISE
-from problems.graph import Node, OperatorGraph, TensorSpec
+from operators.sketches.patterns.nesting import nested
+from operators.sketches.patterns.reading import read_node
+from problems.graph import OperatorGraph, TensorSpec
 
 __all__ = ["Computation", "lower"]
-
-_OF_TRUTHS = {"add": "logical_or", "mul": "logical_and"}
-"""What arithmetic is where all operands are truth values."""
-
-_OTHER_ROUNDING = frozenset({"rounding_mode", "decimals"})
-"""Keywords that make another function of an operation."""
-
-_VIEWS = frozenset(
-    {"_unsafe_view", "alias", "clone", "contiguous", "detach", "flatten", "reshape", "squeeze"}
-    | {"unsqueeze", "view"}
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +26,7 @@ class Computation:
     """What a graph computes, as terms.
 
     Attributes:
-        sizes: Sizes of the axes, outermost first.
+        sizes: Sizes of the axes, outermost first; 1 for those that nothing depends on.
         terms: All terms.
         output: The returned value: its term and the axes of each dimension.
         shape: Shape of the output.
@@ -77,8 +65,8 @@ def lower(
     builder = Builder(graph=graph, sizes=sizes, largest=largest, shifted=shifted, halves=halves)
     try:
         scalars = _scalars(graph)
-        for index, node in enumerate(graph.nodes):
-            _read(builder, f"node{index}", node, scalars)
+        for number in range(len(graph.nodes)):
+            read_node(builder, number, scalars)
         output = builder.value(graph.outputs[0])
     except NotCoveredError:
         return None
@@ -89,13 +77,25 @@ def lower(
     covered = math.prod(sizes[axis] for axes in output.dims for axis in axes)
     if output.term < 0 or covered != spec.numel or not _is_output(builder, spec.dtype):
         return None
+    return _finished(builder, output, spec)
+
+
+def _finished(builder: Builder, output: Placed, spec: TensorSpec) -> Computation:
+    """The computation of an output; along axes that nothing depends on there is one step."""
+    terms = builder.terms
+    roots = [output.term, *(placed.term for _, placed in builder.updates)]
+    used = frozenset[int]().union(*(terms[number].axes for number in terms.needed(roots)))
+    first, *others = nested(terms, roots, used)
     return Computation(
-        sizes=sizes,
-        terms=builder.terms,
-        output=output,
+        sizes=tuple(size if axis in used else 1 for axis, size in enumerate(builder.sizes)),
+        terms=terms,
+        output=replace(output, term=first),
         shape=spec.shape,
         dtype=spec.dtype,
-        updates=tuple(builder.updates),
+        updates=tuple(
+            (name, replace(placed, term=term))
+            for (name, placed), term in zip(builder.updates, others, strict=True)
+        ),
         counters=tuple(builder.counters),
     )
 
@@ -139,80 +139,3 @@ def _scalars(graph: OperatorGraph) -> Mapping[float, str]:
             raise NotCoveredError(f"input{index}")
         found[float(value)] = f"input{index}"
     return found
-
-
-def _read(builder: Builder, name: str, node: Node, scalars: Mapping[float, str]) -> None:
-    """Read one node; its value goes into the builder.
-
-    Raises:
-        NotCoveredError: It is not covered.
-    """
-    operation = node.op.split(".")[1]
-    if operation == "empty":
-        return
-    if operation == "add_":
-        builder.counters.append(_counter(builder, node))
-        return
-    dtype = node.outputs[0].dtype
-    computed = dtype != "int64" and builder.takes(dtype)
-    if not computed and operation not in ("argmax", "argmin", *_VIEWS):
-        raise NotCoveredError(f"{node.op} in {dtype}")
-    arguments = [_argument(builder, a, scalars) for a in node.arguments]
-    keywords = {k: _argument(builder, a, scalars) for k, a in node.keywords.items()}
-    if operation in _VIEWS:
-        value = builder.viewed(arguments[0], node.outputs[0].shape)
-    elif operation == "expand":
-        value = arguments[0]
-    elif operation in POINTWISE:
-        if node.outputs[0].dtype == "bool":
-            operation = _OF_TRUTHS.get(operation, operation)
-        value = _pointwise(builder, operation, arguments, keywords)
-    elif operation in COMPOSITES and not keywords:
-        value = COMPOSITES[operation](builder, *arguments)
-    else:
-        raise NotCoveredError(node.op)
-    builder.values[name] = value
-
-
-def _counter(builder: Builder, node: Node) -> str:
-    """The integer buffer that a node increments by one."""
-    target, *rest = node.arguments
-    name = target["value"] if isinstance(target, dict) else ""
-    spec = builder.graph.spec(name) if name.startswith("buffer:") else None
-    if not isinstance(spec, TensorSpec) or spec.dtype != "int64" or rest != [1]:
-        raise NotCoveredError(node.op)
-    return name
-
-
-def _argument(
-    builder: Builder,
-    argument: Any,  # noqa: ANN401 - any argument of any operation
-    scalars: Mapping[float, str],
-) -> Any:  # noqa: ANN401 - a `Placed` for a tensor, anything else as it is
-    if isinstance(argument, dict):
-        return builder.value(argument["value"])
-    if isinstance(argument, int | float) and scalars.get(float(argument)):
-        return Placed(term=builder.terms.scalar(scalars[float(argument)]))
-    return argument
-
-
-def _pointwise(
-    builder: Builder, operation: str, arguments: list[Any], keywords: Mapping[str, Any]
-) -> Placed:
-    """Apply a rule to operands that are broadcast against each other."""
-    if _OTHER_ROUNDING & keywords.keys():
-        raise NotCoveredError(operation)
-    slots = [*enumerate(arguments), *keywords.items()]
-    tensors = {
-        key: a if isinstance(a, Placed) else builder.constant(float(a))
-        for key, a in slots
-        if isinstance(a, Placed | int | float)
-    }
-    placed, dims = builder.broadcast(list(tensors.values()))
-    numbers = dict(zip(tensors, (p.term for p in placed), strict=True))
-    values = [numbers.get(key, a) for key, a in enumerate(arguments)]
-    named = {key: numbers.get(key, a) for key, a in keywords.items()}
-    term = POINTWISE[operation](builder.terms, *values, **named)
-    if term is None:
-        raise NotCoveredError(operation)
-    return Placed(term=term, dims=dims)

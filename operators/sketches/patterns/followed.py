@@ -9,6 +9,7 @@ from typing import Any
 
 from operators.sketches.patterns.computation import Computation, lower
 from operators.sketches.patterns.expressions import Load
+from operators.sketches.patterns.inplace import writes_in_place
 from operators.sketches.patterns.operands import computing
 from operators.sketches.patterns.product import Product, find_product
 from problems.graph import Node, OperatorGraph, TensorSpec
@@ -138,6 +139,9 @@ def _rest(graph: OperatorGraph, index: int) -> OperatorGraph | None:
     node = graph.nodes[index]
     result = result_name(graph)
     needed = sorted(_needed(graph, graph.outputs, stop=index) - {index})
+    left = {*range(index + 1, len(graph.nodes))} - {*needed}
+    if any(writes_in_place(graph.nodes[number]) for number in left):
+        return None
     nodes: list[Node] = []
     names = {f"node{index}": result}
     if node.op == "aten.addmm.default":

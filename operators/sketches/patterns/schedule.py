@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from operators.sketches.module import state_text
 from operators.sketches.patterns.axes import contiguous_strides
 from operators.sketches.patterns.computation import Computation
 from operators.sketches.patterns.expressions import Load, Terms
@@ -97,7 +98,7 @@ class Schedule:
         if computation.updates:
             lines.append("if not self.training:")
             lines.append('    raise ValueError("this kernel covers training mode only")')
-        lines += [f"self.{name.partition(':')[2]}.add_(1)" for name in computation.counters]
+        lines += [f"{state_text(name)}.add_(1)" for name in computation.counters]
         shape, dtype = computation.shape, computation.dtype
         return [*lines, f"out = torch.empty({shape}, dtype=torch.{dtype})"]
 
@@ -121,7 +122,7 @@ def plan(computation: Computation) -> Schedule | None:
     output = computation.output
     roots = [output.term, *(placed.term for _, placed in computation.updates)]
     needed = terms.needed(roots)
-    every = frozenset(range(len(computation.sizes)))
+    every = frozenset(axis for axis, size in enumerate(computation.sizes) if size > 1)
     reductions = [number for number in needed if terms[number].op == "reduce"]
     first = [number for number in reductions if terms[terms[number].args[0]].axes == every]
     kept_sets = {terms[number].axes for number in first}
@@ -166,6 +167,8 @@ def _loops(
 ) -> tuple[Loop, ...]:
     loops: list[Loop] = []
     for axis, size in enumerate(sizes):
+        if size == 1:
+            continue
         last = loops[-1] if loops else None
         if (
             last is not None

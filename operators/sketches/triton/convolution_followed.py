@@ -29,7 +29,7 @@ from operators.sketches.triton.convolution_gather import gathered_program
 from operators.sketches.triton.depthwise import SlideOf, depthwise_program
 from operators.sketches.triton.emitter import Emitter
 from operators.sketches.triton.program import TritonProgram, write_program
-from operators.sketches.triton.rest import other_values, reachable, result_loads
+from operators.sketches.triton.rest import other_values, result_loads
 from operators.sketches.triton.slides import by_fours, by_windows
 from operators.sketches.triton.tiles import Place
 from problems.graph import OperatorGraph
@@ -78,8 +78,6 @@ def _write(
         return None
     convolution, rest = found.convolution, found.rest
     others = other_values(rest, found.value)
-    if not reachable(others):
-        return None
     called = {"fetch", *functions(rest.terms, rest.terms.needed([rest.output.term]))}
     operands = (convolution.x, convolution.weight, convolution.bias)
     x, weight, bias = (names[value] if value else "None" for value in operands)

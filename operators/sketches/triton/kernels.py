@@ -6,6 +6,7 @@ import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from operators.sketches.module import state_text
 from operators.sketches.patterns.expressions import Load, Terms
 from operators.sketches.patterns.schedule import Schedule
 from problems.graph import OperatorGraph, TensorSpec
@@ -76,7 +77,7 @@ class Arguments:
         if computation.updates:
             lines.append("if not self.training:")
             lines.append('    raise ValueError("this kernel covers training mode only")')
-        lines += [f"self.{name.partition(':')[2]}.add_(1)" for name in computation.counters]
+        lines += [f"{state_text(name)}.add_(1)" for name in computation.counters]
         spec = graph.spec(graph.outputs[0])
         assert isinstance(spec, TensorSpec)
         tensor = f"{spec.shape}, dtype=torch.{spec.dtype}, device={self.device}.device"

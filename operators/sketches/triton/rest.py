@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
@@ -16,10 +15,8 @@ from operators.sketches.triton.tiles import Place
 from problems.graph import OperatorGraph
 from problems.problem import Problem
 
-__all__ = ["finished_program", "other_values", "product_place", "reachable", "result_loads"]
+__all__ = ["finished_program", "other_values", "product_place", "result_loads"]
 
-_CONSTANT = re.compile(r"buffer:constant\d+")
-"""What `trace` calls a tensor that is no input, parameter or buffer: programs cannot reach it."""
 _CHECKS = {"line": "(rows < M)", "columns": "(columns < N)"}
 
 
@@ -28,11 +25,6 @@ def other_values(rest: Computation, result: str) -> list[str]:
     loads = [rest.terms[number].payload for number in rest.terms.needed([rest.output.term])]
     read = [load.value for load in loads if isinstance(load, Load) and load.value != result]
     return list(dict.fromkeys(read))
-
-
-def reachable(values: Iterable[str]) -> bool:
-    """Tell whether programs can reach some tensors."""
-    return not any(_CONSTANT.fullmatch(value) for value in values)
 
 
 def result_loads(rest: Computation, result: str) -> list[int]:
@@ -99,11 +91,11 @@ def finished_program(
         called: Names of the functions of `calls.definitions` that it calls.
 
     Returns:
-        The text; None where it cannot be written, or reads what programs cannot reach.
+        The text; None where it cannot be written.
     """
     names, product = local_names(problem, graph), found.product
     values = tuple(dict.fromkeys((product.a.value, product.b.value, *others)))
-    if names is None or not reachable(values):
+    if names is None:
         return None
     a, b = names[product.a.value], names[product.b.value]
     extras = "".join(f"{names[value]}, " for value in others).rstrip() or "out"

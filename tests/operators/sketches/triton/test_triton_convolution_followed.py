@@ -105,7 +105,7 @@ OTHERS: tuple[Made, ...] = (
     (PLAIN, "torch.relu(self.conv(x).permute(0, 2, 3, 1) + y)", (2, 8, 5, 6), (6,)),
     (PLAIN, "self.conv(x).view(12, 30)", (2, 8, 5, 6), (1,)),
     # What `forward` makes itself is no attribute that a program could read.
-    (PLAIN, "torch.minimum(self.conv(x), torch.tensor(0.5)) + 0.0 * y", (2, 8, 5, 6), (1,)),
+    (PLAIN, "torch.minimum(self.conv(x), torch.tensor([0.5])) + 0.0 * y", (2, 8, 5, 6), (1,)),
 )
 
 
