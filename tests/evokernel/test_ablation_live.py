@@ -10,6 +10,7 @@ import pytest
 import evokernel
 from benchmarks.ablation_live import (
     COMPARED,
+    NO_REWRITE,
     Outcome,
     compare,
     markdown,
@@ -17,6 +18,7 @@ from benchmarks.ablation_live import (
     settings_of,
 )
 from benchmarks.ablation_variants import FULL
+from evokernel.config import resolve
 from evokernel.report import Report
 from problems.errors import ConfigError, EvaluatorError
 from tests.evokernel import landscape as world
@@ -62,6 +64,15 @@ def test_each_variant_has_the_same_seeds_and_is_searched_once(tmp_path: Path) ->
     assert "2 problems, 2 seeds" in markdown(outcomes)
 
 
+def test_a_full_search_rewrites_and_one_variant_is_it_without() -> None:
+    full, greedy, luck, plain = (resolve(settings=settings_of(v, 2)) for v in COMPARED)
+    assert full.operators.use == ("sketch", "tune", "splice", "rewrite")
+    assert greedy.operators.use == full.operators.use
+    assert luck.operators.use == ("sketch",)
+    assert plain.model_copy(update={"operators": full.operators}) == full
+    assert set(full.operators.use) - set(plain.operators.use) == {"rewrite"}
+
+
 def found(variant: str, problem: str, seed: int, speedup: float) -> Outcome:
     return Outcome(
         variant=variant, seed=seed, problem=problem, speedup=speedup, evaluations=7, device="GPU"
@@ -69,18 +80,20 @@ def found(variant: str, problem: str, seed: int, speedup: float) -> Outcome:
 
 
 def test_the_table_holds_what_each_found_over_the_full_search() -> None:
-    speedups = dict(zip(COMPARED, (2.0, 1.0, 3.0), strict=True))
+    speedups = dict(zip(COMPARED, (2.0, 1.0, 3.0, 2.0), strict=True))
     outcomes = [
         found(variant, problem, seed, speedups[variant] * factor)
         for variant in COMPARED
         for problem, factor in (("1/1", 1.0), ("1/2", 4.0))
         for seed in range(3)
     ]
-    full, greedy, luck = markdown(outcomes).splitlines()[-3:]
+    full, greedy, luck, plain = markdown(outcomes).splitlines()[-4:]
     assert full.startswith(f"| {FULL} | 2.00x | 8.00x | 4.00x (")
     assert full.endswith("| - | 21 |")
     assert "| 0.50x (0.50 to 0.50) |" in greedy
     assert "| 1.50x (1.50 to 1.50) |" in luck
+    assert plain.startswith(f"| {NO_REWRITE} |")
+    assert "| 1.00x (1.00 to 1.00) |" in plain
     with pytest.raises(ConfigError, match="1 outcomes are missing"):
         markdown(outcomes[:-1])
 
