@@ -14,6 +14,7 @@ from operators.sketches.cpp.tiles import COLUMN_TILES
 from operators.sketches.sketch import Sketch
 from problems.problem import Problem, Scale
 from problems.trace import trace
+from tests.operators.sketches.made import made_problem
 
 SKETCHES = (SWEEP, KEPT_SWEEP, ONLINE_SWEEP, SHIFTED_SWEEP, COLUMN_TILES)
 Check = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], None]
@@ -21,28 +22,8 @@ Load = Callable[[str], ModuleType]
 
 
 def problem(forward: str, shapes: list[tuple[int, ...]], init: str = "pass") -> Problem:
-    arguments = ", ".join(f"x{index}" for index in range(len(shapes)))
-    inputs = ", ".join(f"torch.randn({shape})" for shape in shapes)
-    source = f"""
-import torch
-from torch import nn
-import torch.nn.functional as F
-
-class Model(nn.Module):
-    def __init__(self):
-        super().__init__()
-        {init}
-
-    def forward(self, {arguments}):
-        return {forward}
-
-def get_inputs():
-    return [{inputs}]
-
-def get_init_inputs():
-    return []
-"""
-    return Problem(level=0, id=1, name="case", family="custom", scale=Scale.CUSTOM, source=source)
+    inputs = {f"x{index}": f"torch.randn({shape})" for index, shape in enumerate(shapes)}
+    return made_problem(forward, inputs, init, name="case")
 
 
 def variations(inputs: list[torch.Tensor]) -> list[list[torch.Tensor]]:

@@ -11,8 +11,9 @@ import torch
 
 from archives.configuration import read_configuration, read_space, with_configuration
 from operators.sketches.sketch import Sketch
-from problems.problem import DomainKind, Problem, Scale
+from problems.problem import DomainKind, Problem
 from problems.trace import trace
+from tests.operators.sketches.made import made_problem
 
 SketchChecker = Callable[..., int]
 
@@ -62,18 +63,8 @@ def make_problem() -> Callable[..., Problem]:
     """Return a function that makes a problem of a forward expression over inputs."""
 
     def make(forward: str, shapes: Mapping[str, tuple[int, ...]], build: str = "pass") -> Problem:
-        inputs = ", ".join(f"torch.rand({shape})" for shape in shapes.values())
-        lines = "\n        ".join(["super().__init__()", *build.splitlines()])
-        source = (
-            "import torch\nfrom torch import nn\n\n\n"
-            f"class Model(nn.Module):\n    def __init__(self):\n        {lines}\n\n"
-            f"    def forward(self, {', '.join(shapes)}):\n        return {forward}\n\n\n"
-            f"def get_inputs():\n    return [{inputs}]\n\n\n"
-            "def get_init_inputs():\n    return []\n"
-        )
-        return Problem(
-            level=0, id=1, name="made", family="custom", scale=Scale.CUSTOM, source=source
-        )
+        drawn = {name: f"torch.rand({shape})" for name, shape in shapes.items()}
+        return made_problem(forward, drawn, build)
 
     return make
 

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from problems.problem import Problem, Scale
+from problems.problem import Problem
+from tests.operators.sketches.made import made_problem
 
 __all__ = ["CONSTANTS", "FORMS", "REFUSED", "Form", "problem"]
 
@@ -39,27 +40,8 @@ class Form:
 
 def problem(name: str, form: Form) -> Problem:
     """Return the problem of a form."""
-    arguments = ", ".join(f"x{index}" for index in range(len(form.inputs)))
-    source = f"""
-import torch
-from torch import nn
-import torch.nn.functional as F
-
-class Model(nn.Module):
-    def __init__(self):
-        super().__init__()
-        {form.init}
-
-    def forward(self, {arguments}):
-        return {form.forward}
-
-def get_inputs():
-    return [{", ".join(form.inputs)}]
-
-def get_init_inputs():
-    return []
-"""
-    return Problem(level=0, id=1, name=name, family="custom", scale=Scale.CUSTOM, source=source)
+    inputs = {f"x{index}": text for index, text in enumerate(form.inputs)}
+    return made_problem(form.forward, inputs, form.init, name=name)
 
 
 def _loss(call: str, *inputs: str, **options: Any) -> Form:  # noqa: ANN401 - fields of `Case`

@@ -15,6 +15,7 @@ from operators.sketches.triton.attention import (
 from problems.catalogue import load_level
 from problems.problem import Problem, Scale
 from problems.trace import trace
+from tests.operators.sketches.made import made_problem
 from tests.operators.sketches.triton.interpreter import Case, case_of, cases_of, interpreted
 
 
@@ -26,14 +27,8 @@ def _made(
 ) -> Problem:
     queries, keys, depth, wide = sizes
     shapes = ((*batch, queries, depth), (*batch, keys, depth), (*batch, keys, wide))
-    drawn = ", ".join(f"torch.randn{shape}" for shape in shapes)
-    source = (
-        "import torch\nfrom torch import nn\n\n\nclass Model(nn.Module):\n"
-        f"    def __init__(self):\n        super().__init__()\n        {build}\n\n"
-        f"    def forward(self, q, k, v):\n        return {forward}\n\n\n"
-        f"def get_inputs():\n    return [{drawn}]\n\n\ndef get_init_inputs():\n    return []\n"
-    )
-    return Problem(level=0, id=1, name="made", family="custom", scale=Scale.CUSTOM, source=source)
+    drawn = (f"torch.randn{shape}" for shape in shapes)
+    return made_problem(forward, dict(zip("qkv", drawn, strict=True)), build)
 
 
 HAND = "torch.softmax(q @ k.transpose(-2, -1) / 3.0, dim=-1) @ v"

@@ -17,26 +17,18 @@ from operators.sketches.triton.convolution_gather import (
     SEPARABLE_CONVOLUTION,
     STAGED_SEPARABLE,
 )
-from problems.problem import Problem, Scale
+from problems.problem import Problem
 from problems.trace import trace
+from tests.operators.sketches.made import made_problem
 from tests.operators.sketches.triton.interpreter import Case, case_of, interpreted
 
 
 def made(layers: str, shape: tuple[int, ...], forward: str = "self.conv(x)") -> Problem:
     """A problem of one layer, "conv", or of several: "conv = ...; point = ..."."""
     layers = layers if " = " in layers else f"conv = {layers}"
-    build = "\n        ".join(
-        f"self.{name} = nn.{layer}"
-        for name, layer in (each.split(" = ", 1) for each in layers.split("; "))
-    )
-    source = (
-        "import torch\nfrom torch import nn\n\n\n"
-        f"class Model(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
-        f"        {build}\n\n    def forward(self, x):\n        return {forward}\n\n\n"
-        f"def get_inputs():\n    return [torch.rand({shape})]\n\n\n"
-        "def get_init_inputs():\n    return []\n"
-    )
-    return Problem(level=0, id=1, name=layers, family="custom", scale=Scale.CUSTOM, source=source)
+    each = (layer.split(" = ", 1) for layer in layers.split("; "))
+    build = "\n".join(f"self.{name} = nn.{layer}" for name, layer in each)
+    return made_problem(forward, {"x": f"torch.rand({shape})"}, build, name=layers)
 
 
 ONCE = ((-2.0, 0.5),)

@@ -16,8 +16,9 @@ from operators.sketches.triton.convolution_followed import (
     NARROW_GATHERED_FOLLOWED,
     SHIFTED_FOLLOWED,
 )
-from problems.problem import Problem, Scale
+from problems.problem import Problem
 from problems.trace import trace
+from tests.operators.sketches.made import made_problem
 from tests.operators.sketches.triton.interpreter import Case, case_of, interpreted
 
 Made = tuple[str, str, tuple[int, ...], tuple[int, ...]]
@@ -25,16 +26,12 @@ Made = tuple[str, str, tuple[int, ...], tuple[int, ...]]
 
 
 def _made(layer: str, forward: str, shape: tuple[int, ...], other: tuple[int, ...]) -> Problem:
-    source = (
-        "import torch\nfrom torch import nn\n\n\nclass Model(nn.Module):\n"
-        f"    def __init__(self):\n        super().__init__()\n        self.conv = nn.{layer}\n"
-        "        self.gain = nn.Parameter(torch.ones(()))\n"
-        "        self.plane = nn.Parameter(torch.ones(6, 20))\n\n"
-        f"    def forward(self, x, y):\n        return {forward}\n\n\n"
-        f"def get_inputs():\n    return [torch.rand({shape}), torch.rand({other})]\n\n\n"
-        "def get_init_inputs():\n    return []\n"
+    build = (
+        f"self.conv = nn.{layer}\nself.gain = nn.Parameter(torch.ones(()))\n"
+        "self.plane = nn.Parameter(torch.ones(6, 20))"
     )
-    return Problem(level=0, id=1, name=forward, family="custom", scale=Scale.CUSTOM, source=source)
+    inputs = {"x": f"torch.rand({shape})", "y": f"torch.rand({other})"}
+    return made_problem(forward, inputs, build, name=forward)
 
 
 SHIFTED = {"BLOCK_P": 256, "BLOCK_K": 16, "PACK_ROWS": 256, "PACK_COLUMNS": 64}

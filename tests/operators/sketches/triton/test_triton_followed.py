@@ -7,20 +7,15 @@ from typing import Any
 import pytest
 
 from operators.sketches.triton.matmul_followed import PACKED_FOLLOWED, TILED_FOLLOWED
-from problems.problem import Problem, Scale
+from problems.problem import Problem
 from problems.trace import trace
+from tests.operators.sketches.made import made_problem
 from tests.operators.sketches.triton.interpreter import Case, case_of, cases_of, interpreted
 
 
 def _made(forward: str, build: str, shape: tuple[int, ...]) -> Problem:
-    source = (
-        "import torch\nfrom torch import nn\n\n\nclass Model(nn.Module):\n"
-        f"    def __init__(self):\n        super().__init__()\n        {build}\n\n"
-        f"    def forward(self, x, y):\n        return {forward}\n\n\n"
-        f"def get_inputs():\n    return [torch.rand({shape}), torch.rand(33, 1)]\n\n\n"
-        "def get_init_inputs():\n    return []\n"
-    )
-    return Problem(level=0, id=1, name=forward, family="custom", scale=Scale.CUSTOM, source=source)
+    inputs = {"x": f"torch.rand({shape})", "y": "torch.rand(33, 1)"}
+    return made_problem(forward, inputs, build, name=forward)
 
 
 LINEAR = "self.l = nn.Linear(18, 50)"

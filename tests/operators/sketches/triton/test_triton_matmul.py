@@ -16,6 +16,7 @@ from operators.sketches.triton.precision import exact_from
 from problems.catalogue import load_level
 from problems.problem import Domain, DomainKind, Problem, Scale
 from problems.trace import trace
+from tests.operators.sketches.made import made_problem
 from tests.operators.sketches.triton.interpreter import Case, case_of, cases_of, interpreted
 
 FAMILY = [*range(1, 4), *range(6, 12), *range(13, 19)]
@@ -25,13 +26,8 @@ interpreter cuts numbers off where a GPU rounds them."""
 
 
 def _made(forward: str, a: tuple[int, ...], b: tuple[int, ...]) -> Problem:
-    source = (
-        "import torch\nfrom torch import nn\n\n\nclass Model(nn.Module):\n"
-        f"    def forward(self, A, B):\n        return {forward}\n\n\n"
-        f"def get_inputs():\n    return [torch.rand({a}), torch.rand({b})]\n\n\n"
-        "def get_init_inputs():\n    return []\n"
-    )
-    return Problem(level=0, id=1, name=forward, family="custom", scale=Scale.CUSTOM, source=source)
+    inputs = {"A": f"torch.rand({a})", "B": f"torch.rand({b})"}
+    return made_problem(forward, inputs, name=forward)
 
 
 def _triangles(kind: str, forward: str) -> Problem:

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from operators.sketches.triton.matmul_reduced import TILED_REDUCED
-from problems.problem import Problem, Scale
+from problems.problem import Problem
 from problems.trace import trace
+from tests.operators.sketches.made import made_problem
 from tests.operators.sketches.triton.interpreter import Case, case_of, cases_of, interpreted
 
 LINEAR = "self.l = nn.Linear(18, 50)"
@@ -17,18 +18,8 @@ WIDE = "self.l = nn.Linear(18, 150)"
 
 def _made(forward: str, build: str = LINEAR, shape: tuple[int, ...] = (19, 18)) -> Problem:
     """A problem whose forward is some statements and a value, between semicolons."""
-    *lines, result = forward.split("; ")
-    body = "\n        ".join([*lines, f"return {result}"])
-    source = (
-        "import torch\nimport torch.nn.functional as F\nfrom torch import nn\n\n\n"
-        "class Model(nn.Module):\n"
-        f"    def __init__(self):\n        super().__init__()\n        {build}\n\n"
-        f"    def forward(self, x, y, w):\n        {body}\n\n\n"
-        f"def get_inputs():\n    return [torch.rand({shape}), torch.rand(19, 1), "
-        "torch.rand(3, 18, 50)]\n\n\n"
-        "def get_init_inputs():\n    return []\n"
-    )
-    return Problem(level=0, id=1, name=forward, family="custom", scale=Scale.CUSTOM, source=source)
+    drawn = {"x": f"torch.rand({shape})", "y": "torch.rand(19, 1)", "w": "torch.rand(3, 18, 50)"}
+    return made_problem(forward.replace("; ", "\n"), drawn, build, name=forward)
 
 
 TILES = {"BLOCK_M": 16, "BLOCK_N": 16, "BLOCK_K": 16}

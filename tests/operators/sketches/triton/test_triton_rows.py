@@ -28,6 +28,7 @@ from operators.sketches.triton.sweeps import (
 )
 from problems.catalogue import load_level
 from problems.problem import Problem, Scale
+from tests.operators.sketches.made import made_problem
 from tests.operators.sketches.triton.interpreter import (
     Case,
     case_of,
@@ -41,28 +42,8 @@ Entry = tuple[Sketch, str, Shapes, str, Mapping[str, Any]]
 
 
 def problem(name: str, forward: str, shapes: Shapes, init: str = "pass") -> Problem:
-    arguments = ", ".join(f"x{index}" for index in range(len(shapes)))
-    inputs = ", ".join(f"torch.randn({shape})" for shape in shapes)
-    source = f"""
-import torch
-from torch import nn
-import torch.nn.functional as F
-
-class Model(nn.Module):
-    def __init__(self):
-        super().__init__()
-        {init}
-
-    def forward(self, {arguments}):
-        return {forward}
-
-def get_inputs():
-    return [{inputs}]
-
-def get_init_inputs():
-    return []
-"""
-    return Problem(level=0, id=1, name=name, family="custom", scale=Scale.CUSTOM, source=source)
+    inputs = {f"x{index}": f"torch.randn({shape})" for index, shape in enumerate(shapes)}
+    return made_problem(forward, inputs, init, name=name)
 
 
 MAP = {"BLOCK": 64}
@@ -449,14 +430,13 @@ def _cases() -> dict[str, Case]:
     for sketch, ids in CATALOGUE.items():
         for one in load_level(1, Scale.TINY, ids):
             cases[f"{sketch.name} {one.name}"] = case_of(sketch, one)
-    ignored = problem("ignored", "F.cross_entropy(x0, x1)", [(8, 11), (8,)]).source
+    one = problem("ignored", "F.cross_entropy(x0, x1)", [(8, 11), (8,)])
     targets = "torch.tensor([0, 10, -100, 3, 4, 5, 6, -100])"
-    ignored = ignored.replace("torch.randn((8,))", targets)
-    one = replace(problem("ignored", "", []), source=ignored)
+    one = replace(one, source=one.source.replace("torch.randn((8,))", targets))
     cases["ignored targets"] = case_of(TRITON_HELD, one, {"ROWS": 2})
-    equal = problem("ties", "torch.argmax(x0, 1)", [(7, 70)]).source
-    equal = equal.replace("torch.randn((7, 70))", "torch.randint(0, 3, (7, 70)).float()")
-    one = replace(problem("ties", "", []), source=equal)
+    one = problem("ties", "torch.argmax(x0, 1)", [(7, 70)])
+    equal = one.source.replace("torch.randn((7, 70))", "torch.randint(0, 3, (7, 70)).float()")
+    one = replace(one, source=equal)
     cases["ties go to the first"] = case_of(TRITON_HELD, one, {"ROWS": 2})
     return cases
 

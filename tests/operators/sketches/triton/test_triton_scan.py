@@ -10,25 +10,13 @@ import pytest
 from operators.sketches.triton.scan import TRITON_SCAN
 from problems.catalogue import load_level
 from problems.problem import Problem, Scale
+from tests.operators.sketches.made import made_problem
 from tests.operators.sketches.triton.interpreter import Case, case_of, interpreted, on_device
 
 
 def problem(forward: str, shape: tuple[int, ...], arguments: str = "x") -> Problem:
-    source = f"""
-import torch
-from torch import nn
-
-class Model(nn.Module):
-    def forward(self, {arguments}):
-        return {forward}
-
-def get_inputs():
-    return [torch.randn({shape}) for _ in "{arguments}".split(", ")]
-
-def get_init_inputs():
-    return []
-"""
-    return Problem(level=0, id=1, name="scan", family="scan", scale=Scale.CUSTOM, source=source)
+    inputs = dict.fromkeys(arguments.split(", "), f"torch.randn({shape})")
+    return made_problem(forward, inputs, name="scan")
 
 
 FORMS: dict[str, tuple[str, tuple[int, ...], Mapping[str, Any]]] = {

@@ -6,22 +6,16 @@ import pytest
 
 from operators.sketches.triton.depthwise import DEPTHWISE_BY_FOURS, DEPTHWISE_CONVOLUTION
 from operators.sketches.triton.pooling import POOL_BY_FOURS, SLIDING_POOL
-from problems.problem import Problem, Scale
+from problems.problem import Problem
 from problems.trace import trace
+from tests.operators.sketches.made import made_problem
 from tests.operators.sketches.triton.interpreter import Case, case_of, cases_of, interpreted
 
 
 def made(layer: str, shape: tuple[int, ...], forward: str = "self.layer(x)") -> Problem:
     """A problem of one layer."""
-    source = (
-        "import torch\nfrom torch import nn\n\n\n"
-        "class Model(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
-        f"        self.layer = nn.{layer}\n\n    def forward(self, x):\n"
-        f"        return {forward}\n\n\n"
-        f"def get_inputs():\n    return [torch.rand({shape})]\n\n\n"
-        "def get_init_inputs():\n    return []\n"
-    )
-    return Problem(level=0, id=1, name=layer, family="custom", scale=Scale.CUSTOM, source=source)
+    inputs = {"x": f"torch.rand({shape})"}
+    return made_problem(forward, inputs, f"self.layer = nn.{layer}", name=layer)
 
 
 ONCE = ((-2.0, 0.5),)
