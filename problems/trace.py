@@ -199,7 +199,7 @@ def _numbers_shown() -> AbstractContextManager[object]:
             args: tuple[object, ...] = (),
             kwargs: Mapping[str, object] | None = None,
         ) -> object:
-            if func is torch.tensor and [type(a) in (bool, int, float) for a in args] == [True]:
+            if func is torch.tensor and len(args) == 1 and type(args[0]) in (bool, int, float):
                 return torch.full((), *args, **(kwargs or {}))  # type: ignore[call-overload] # as `tensor`
             return func(*args, **(kwargs or {}))
 

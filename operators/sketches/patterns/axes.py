@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 __all__ = ["Placed", "aligned", "contiguous_strides", "grouped", "refined"]
@@ -30,6 +30,11 @@ class Placed:
     dims: tuple[tuple[int, ...], ...] = ()
     value: str = ""
     shape: tuple[int, ...] = ()
+
+    def without(self, dims: Collection[int]) -> Placed:
+        """Return the value without some dimensions, along which it is constant."""
+        kept = (axes for dim, axes in enumerate(self.dims) if dim not in dims)
+        return Placed(term=self.term, dims=tuple(kept))
 
 
 def refined(shapes: Iterable[Sequence[int]]) -> tuple[int, ...] | None:

@@ -176,12 +176,10 @@ class Builder:
         removed = [axis for dim in dims for axis in x.dims[dim]]
         if x.term < 0 or not set(removed) <= self.terms[x.term].axes:
             raise NotCoveredError("a reduction of a repeated value")
-        left = [() if dim in dims else axes for dim, axes in enumerate(x.dims)]
-        if not keep:
-            left = [axes for dim, axes in enumerate(x.dims) if dim not in dims]
-        if not removed:
-            return Placed(term=x.term, dims=tuple(left))
-        return Placed(term=self.terms.reduce(kind, x.term, removed), dims=tuple(left))
+        term = self.terms.reduce(kind, x.term, removed) if removed else x.term
+        kept = tuple(() if dim in dims else axes for dim, axes in enumerate(x.dims))
+        result = Placed(term=term, dims=kept)
+        return result if keep else result.without(dims)
 
     def mean(self, x: Placed, dims: Sequence[int], keep: bool = True) -> Placed:
         """Return the mean over dimensions."""

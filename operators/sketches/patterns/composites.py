@@ -39,12 +39,7 @@ def _log_sum_exp(b: Builder, x: Placed, dim: _Dims, keepdim: bool = False) -> Pl
     peak = b.call("select", endless, 0.0, peak)
     total = b.reduce("sum", b.call("exponential", b.call("subtract", x, peak)), dims)
     result = b.call("add", b.call("logarithm", total), peak)
-    return result if keepdim else _dropped(result, dims)
-
-
-def _dropped(x: Placed, dims: Sequence[int]) -> Placed:
-    """A value without some of its dimensions, along which it is constant."""
-    return Placed(term=x.term, dims=tuple(a for dim, a in enumerate(x.dims) if dim not in dims))
+    return result if keepdim else result.without(dims)
 
 
 def _sum(b: Builder, x: Placed, dim: _Dims = None, keepdim: bool = False) -> Placed:
@@ -122,7 +117,7 @@ def _spread(*, root: bool, with_mean: bool) -> _Rule:
         if freedom != count:
             variance = b.call("product", variance, count / freedom)
         spread = b.call("root", variance) if root else variance
-        both = (spread, mean) if keepdim else (_dropped(spread, dims), _dropped(mean, dims))
+        both = (spread, mean) if keepdim else (spread.without(dims), mean.without(dims))
         return both if with_mean else both[0]
 
     return rule

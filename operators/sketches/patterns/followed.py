@@ -36,13 +36,11 @@ class Followed:
         product: The product.
         rest: What is computed of its result; of `find_followed` pointwise.
         value: Name under which `rest` loads the result of the product.
-        dtype: Of the output.
     """
 
     product: Product
     rest: Computation
     value: str
-    dtype: str
 
 
 def find_followed(
@@ -78,13 +76,9 @@ def find_rest(
         return None
     product = find_product(problem, _alone(graph, index), dtypes)
     rest = _lowered(graph, index)
-    if product is None or rest is None:
+    if product is None or rest is None or rest.dtype not in dtypes:
         return None
-    spec = graph.spec(graph.outputs[0])
-    dtype = spec.dtype if isinstance(spec, TensorSpec) else ""
-    if dtype not in dtypes:
-        return None
-    return Followed(product=product, rest=rest, value=result_name(graph), dtype=dtype)
+    return Followed(product=product, rest=rest, value=result_name(graph))
 
 
 def result_name(graph: OperatorGraph) -> str:

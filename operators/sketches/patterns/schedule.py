@@ -91,16 +91,21 @@ class Schedule:
             roots.append(self.computation.output.term)
         return tuple(roots)
 
-    def opening(self) -> list[str]:
-        """Return the first lines of `forward`: counters, and the output tensor."""
+    def opening(self, device: str = "") -> list[str]:
+        """Return the first lines of `forward`: counters, and the output tensor.
+
+        Args:
+            device: Text of the device that the output is on; "": the CPU.
+        """
         computation = self.computation
         lines = []
         if computation.updates:
             lines.append("if not self.training:")
             lines.append('    raise ValueError("this kernel covers training mode only")')
         lines += [f"{state_text(name)}.add_(1)" for name in computation.counters]
-        shape, dtype = computation.shape, computation.dtype
-        return [*lines, f"out = torch.empty({shape}, dtype=torch.{dtype})"]
+        where = f", device={device}" if device else ""
+        tensor = f"{computation.shape}, dtype=torch.{computation.dtype}{where}"
+        return [*lines, f"out = torch.empty({tensor})"]
 
     def calls(self, arguments: Sequence[str], stages: int) -> list[str]:
         """Return the lines of `forward` that call "whole", or "stage1", "stage2" and so on."""

@@ -23,13 +23,18 @@ from operators.sketches.patterns.convolution_followed import (
 from operators.sketches.patterns.operands import FLOATS
 from operators.sketches.patterns.separable import find_followed_depthwise
 from operators.sketches.sketch import Sketch
-from operators.sketches.triton.calls import definitions, functions, imports
+from operators.sketches.triton.calls import definitions
 from operators.sketches.triton.convolution import shifted_program
 from operators.sketches.triton.convolution_gather import gathered_program
 from operators.sketches.triton.depthwise import SlideOf, depthwise_program
 from operators.sketches.triton.emitter import Emitter
-from operators.sketches.triton.program import TritonProgram, write_program
-from operators.sketches.triton.rest import other_values, result_loads
+from operators.sketches.triton.program import TritonProgram
+from operators.sketches.triton.rest import (
+    called_functions,
+    finished_program,
+    other_values,
+    result_loads,
+)
 from operators.sketches.triton.slides import by_fours, by_windows
 from operators.sketches.triton.tiles import Place
 from problems.graph import OperatorGraph
@@ -78,24 +83,18 @@ def _write(
         return None
     convolution, rest = found.convolution, found.rest
     others = other_values(rest, found.value)
-    called = {"fetch", *functions(rest.terms, rest.terms.needed([rest.output.term]))}
     operands = (convolution.x, convolution.weight, convolution.bias)
     x, weight, bias = (names[value] if value else "None" for value in operands)
     tensors = "".join(f", {names[value]}" for value in others) or ","
     called_with = call.format(x=x, weight=weight, bias=bias, out=f"(out{tensors})")
-    completed = replace(
+    called = definitions(called_functions(rest))
+    program = replace(
         program,
         summary=f"{program.summary[:-1]}; outputs are finished before they are written.",
-        kernels="\n".join((definitions(called), _store(found, names, others), program.kernels)),
-        values=tuple(dict.fromkeys(value for value in (*operands, *others) if value)),
-        body=(
-            f"out = torch.empty({rest.shape}, dtype=torch.{rest.dtype}, device={x}.device)",
-            called_with,
-            "return out",
-        ),
-        imports=tuple(dict.fromkeys((*program.imports, *imports(called)))),
+        kernels="\n".join((called, _store(found, names, others), program.kernels)),
     )
-    return write_program(problem, graph, completed)
+    values = (*operands, *others)
+    return finished_program(problem, graph, rest, program, values, called_with, f"{x}.device")
 
 
 def _store(found: FollowedConvolution, names: Mapping[str, str], others: list[str]) -> str:

@@ -49,7 +49,7 @@ def _write(problem: Problem, graph: OperatorGraph) -> str | None:
         values=arguments.values,
         imports=imports(called),
         body=(
-            *arguments.opening(schedule, graph),
+            *schedule.opening(arguments.device),
             f'programs = triton.cdiv({size}, CONFIG["BLOCK"])',
             'if CONFIG["WAVES"]:',
             '    programs = min(programs, processors(out.device) * CONFIG["WAVES"])',

@@ -46,7 +46,7 @@ def _write(variant: Variant, problem: Problem, graph: OperatorGraph) -> str | No
         kernels="\n\n".join([definitions(called), _kernel(rows)]),
         values=rows.arguments.values,
         imports=imports(called),
-        body=tuple(_body(rows, graph)),
+        body=tuple(_body(rows)),
     )
     return write_program(problem, graph, program)
 
@@ -149,7 +149,7 @@ def _word_names(rows: Rows) -> list[str]:
     return [f"{v.name}_words" for field in rows.fields for v in field.variables]
 
 
-def _body(rows: Rows, graph: OperatorGraph) -> list[str]:
+def _body(rows: Rows) -> list[str]:
     constants = chosen(*_CONSTANTS, "num_warps") | {
         "maxnreg": "registers",
         "ROWS": "1",
@@ -161,7 +161,7 @@ def _body(rows: Rows, graph: OperatorGraph) -> list[str]:
     count, size = rows.tile.row.size, rows.tile.column.size
     passed = [*rows.arguments.passed, *_word_names(rows), "out"]
     return [
-        *rows.arguments.opening(rows.schedule, graph),
+        *rows.schedule.opening(rows.arguments.device),
         f'members = triton.cdiv({size}, CONFIG["TILES"] * CONFIG["BLOCK"])',
         "# All programs run at the same time: as many as a multiprocessor has registers for.",
         'most = 65536 // (32 * CONFIG["num_warps"])',

@@ -6,10 +6,8 @@ import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from operators.sketches.module import state_text
 from operators.sketches.patterns.expressions import Load, Terms
 from operators.sketches.patterns.schedule import Schedule
-from problems.graph import OperatorGraph, TensorSpec
 
 __all__ = ["Arguments", "chosen", "indented", "kernel", "launch"]
 
@@ -67,21 +65,8 @@ class Arguments:
 
     @property
     def device(self) -> str:
-        """Text of the tensor whose device is used."""
-        return self.names[self.values[0]]
-
-    def opening(self, schedule: Schedule, graph: OperatorGraph) -> list[str]:
-        """Return the first lines of `forward`: counters, and the output tensor."""
-        computation = schedule.computation
-        lines = []
-        if computation.updates:
-            lines.append("if not self.training:")
-            lines.append('    raise ValueError("this kernel covers training mode only")')
-        lines += [f"{state_text(name)}.add_(1)" for name in computation.counters]
-        spec = graph.spec(graph.outputs[0])
-        assert isinstance(spec, TensorSpec)
-        tensor = f"{spec.shape}, dtype=torch.{spec.dtype}, device={self.device}.device"
-        return [*lines, f"out = torch.empty({tensor})"]
+        """Text of the device that is used."""
+        return f"{self.names[self.values[0]]}.device"
 
 
 def kernel(

@@ -10,13 +10,14 @@ from operators.sketches.module import local_names
 from operators.sketches.patterns.followed import Followed, find_followed
 from operators.sketches.patterns.operands import FLOATS
 from operators.sketches.sketch import Sketch
-from operators.sketches.triton.calls import definitions, functions
+from operators.sketches.triton.calls import definitions
 from operators.sketches.triton.emitter import Emitter
 from operators.sketches.triton.matmul import packed_program, tiled_program
 from operators.sketches.triton.matmul_text import STORE_HEAD
 from operators.sketches.triton.program import TritonProgram
 from operators.sketches.triton.rest import (
-    finished_program,
+    called_functions,
+    finished_product,
     other_values,
     product_place,
     result_loads,
@@ -63,11 +64,9 @@ def _program(
     store = _store(found, names, others)
     if store is None:
         return None
-    terms = found.rest.terms
-    called = {"fetch", *functions(terms, terms.needed([found.rest.output.term]))}
-    program = product_of("\n".join((definitions(called), store)))
+    program = product_of("\n".join((definitions(called_functions(found.rest)), store)))
     program = replace(program, summary=f"{program.summary[:-1]}, finished before it is written.")
-    return finished_program(problem, graph, found, program, others, called)
+    return finished_product(problem, graph, found, program, names, others)
 
 
 def _store(found: Followed, names: Mapping[str, str], others: list[str]) -> str | None:

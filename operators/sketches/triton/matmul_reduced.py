@@ -26,7 +26,7 @@ from operators.sketches.triton.matmul_text import DEPTH_TEXT
 from operators.sketches.triton.packing_text import PEAKS_TEXT
 from operators.sketches.triton.precision import PRECISION_TEXT
 from operators.sketches.triton.program import TritonProgram
-from operators.sketches.triton.rest import finished_program, other_values, product_place
+from operators.sketches.triton.rest import finished_product, other_values, product_place
 from problems.graph import OperatorGraph
 from problems.problem import Problem
 
@@ -70,7 +70,7 @@ def _write(problem: Problem, graph: OperatorGraph) -> str | None:
         found=found, fields=_fields(reduced), names=names, others=tuple(others), place=place
     )
     program = _program(kernels)
-    return finished_program(problem, graph, found, program, others, kernels.functions)
+    return finished_product(problem, graph, found, program, names, others)
 
 
 def _fields(reduced: Reduced) -> tuple[Field, ...]:

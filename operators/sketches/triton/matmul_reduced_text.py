@@ -7,12 +7,11 @@ from dataclasses import dataclass
 
 from operators.sketches.patterns.expressions import Terms
 from operators.sketches.patterns.followed import Followed
-from operators.sketches.triton.calls import functions
 from operators.sketches.triton.emitter import Emitter
 from operators.sketches.triton.fields import Field
 from operators.sketches.triton.kernels import indented, kernel
 from operators.sketches.triton.matmul import product_strides
-from operators.sketches.triton.rest import result_loads
+from operators.sketches.triton.rest import called_functions, result_loads
 from operators.sketches.triton.tiles import Place
 from operators.sketches.triton.totals import load_partials, partials
 
@@ -80,8 +79,7 @@ class ReducedKernels:
     @property
     def functions(self) -> set[str]:
         """Names of the functions that the kernels call, as in `calls.definitions`."""
-        called = functions(self.terms, self.terms.needed([self.found.rest.output.term]))
-        return called.union({"fetch"}, *(field.functions for field in self.fields))
+        return called_functions(self.found.rest).union(*(f.functions for f in self.fields))
 
     def product(self) -> str:
         """Return the kernel that multiplies and reduces one span of the columns."""

@@ -5,17 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from operators.sketches.module import local_names
 from operators.sketches.patterns.computation import Computation
 from operators.sketches.patterns.expressions import Load
 from operators.sketches.patterns.followed import Followed
-from operators.sketches.triton.calls import imports
+from operators.sketches.triton.calls import functions, imports
 from operators.sketches.triton.program import TritonProgram, write_program
 from operators.sketches.triton.tiles import Place
 from problems.graph import OperatorGraph
 from problems.problem import Problem
 
-__all__ = ["finished_program", "other_values", "product_place", "result_loads"]
+__all__ = [
+    "called_functions",
+    "finished_product",
+    "finished_program",
+    "other_values",
+    "product_place",
+    "result_loads",
+]
 
 _CHECKS = {"line": "(rows < M)", "columns": "(columns < N)"}
 
@@ -72,41 +78,67 @@ def product_place(
     return place
 
 
-def finished_program(
+def called_functions(rest: Computation) -> set[str]:
+    """Return the functions of `calls.definitions` that kernels call for what comes after."""
+    return {"fetch", *functions(rest.terms, rest.terms.needed([rest.output.term]))}
+
+
+def finished_product(
     problem: Problem,
     graph: OperatorGraph,
     found: Followed,
     program: TritonProgram,
+    names: Mapping[str, str],
     others: Sequence[str],
-    called: Iterable[str],
 ) -> str | None:
-    """Complete the program of a product and of what comes after it by the call.
+    """Complete the program of a product and of what comes after it.
 
     Args:
         problem: The problem.
         graph: Its graph.
         found: The product and what comes after it.
         program: Its `multiply` takes both operands, the output and the others.
-        others: What it reads besides.
-        called: Names of the functions of `calls.definitions` that it calls.
+        names: Local variable in `forward` of each value.
+        others: What it reads besides the operands.
 
     Returns:
         The text; None where it cannot be written.
     """
-    names, product = local_names(problem, graph), found.product
-    values = tuple(dict.fromkeys((product.a.value, product.b.value, *others)))
-    if names is None:
-        return None
-    a, b = names[product.a.value], names[product.b.value]
+    values = (found.product.a.value, found.product.b.value, *others)
+    a, b = names[values[0]], names[values[1]]
     extras = "".join(f"{names[value]}, " for value in others).rstrip() or "out"
+    call = f"multiply({a}, {b}, out, ({extras}))"
+    return finished_program(problem, graph, found.rest, program, values, call, f"{a}.device")
+
+
+def finished_program(
+    problem: Problem,
+    graph: OperatorGraph,
+    rest: Computation,
+    program: TritonProgram,
+    values: Iterable[str | None],
+    call: str,
+    device: str,
+) -> str | None:
+    """Complete a program that goes on with a result by the call that writes the output.
+
+    Args:
+        problem: The problem.
+        graph: Its graph.
+        rest: What comes after the result.
+        program: All but its values and the lines of `forward`.
+        values: What it reads; None stands for an operand that there is not.
+        call: Text of the call; it writes `out`.
+        device: Text of the device of the output.
+
+    Returns:
+        The text; None where it cannot be written.
+    """
+    output = f"torch.empty({rest.shape}, dtype=torch.{rest.dtype}, device={device})"
     completed = replace(
         program,
-        values=values,
-        body=(
-            f"out = torch.empty({found.rest.shape}, dtype=torch.{found.dtype}, device={a}.device)",
-            f"multiply({a}, {b}, out, ({extras}))",
-            "return out",
-        ),
-        imports=tuple(dict.fromkeys((*program.imports, *imports(called)))),
+        values=tuple(dict.fromkeys(value for value in values if value)),
+        body=(f"out = {output}", call, "return out"),
+        imports=tuple(dict.fromkeys((*program.imports, *imports(called_functions(rest))))),
     )
     return write_program(problem, graph, completed)

@@ -36,7 +36,7 @@ def _write(variant: Variant, problem: Problem, graph: OperatorGraph) -> str | No
         kernels="\n\n".join([definitions(called), *_kernels(rows)]),
         values=rows.arguments.values,
         imports=imports(called),
-        body=tuple(_body(rows, graph)),
+        body=tuple(_body(rows)),
     )
     return write_program(problem, graph, program)
 
@@ -150,7 +150,7 @@ def _parts(rows: Rows, passes: int) -> list[str]:
     return [f"{name}_ptr" for name in partials(fields)]
 
 
-def _body(rows: Rows, graph: OperatorGraph) -> list[str]:
+def _body(rows: Rows) -> list[str]:
     size, count = rows.tile.column.size, rows.tile.row.size * rows.tile.outer.size
     constants = chosen(*_CONSTANTS, "num_warps")
     constants |= {"PARTS": "parts", "PADDED": "triton.next_power_of_2(parts)", "SPAN": "span"}
@@ -160,7 +160,7 @@ def _body(rows: Rows, graph: OperatorGraph) -> list[str]:
     if not rows.reads_again:
         constants["POLICY"] = '"evict_first"'
     lines = [
-        *rows.arguments.opening(rows.schedule, graph),
+        *rows.schedule.opening(rows.arguments.device),
         f"tiles = {rows.tiles(constants['ROWS'])}",
         f'most = triton.cdiv({size}, CONFIG["BLOCK"])',
         'parts = portions(most, processors(out.device) * CONFIG["WAVES"] // tiles)',

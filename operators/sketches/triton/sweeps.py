@@ -168,7 +168,7 @@ def _write(problem: Problem, graph: OperatorGraph, rows: Rows, how: _Plan) -> st
     passed = [*arguments.passed, *(partials(totals) or ["out"])]
     count = chosen("ROWS") | how.fixed
     body = [
-        *arguments.opening(rows.schedule, graph),
+        *rows.schedule.opening(arguments.device),
         f"programs = {rows.tiles(count['ROWS'])}",
         'if CONFIG["WAVES"]:',
         '    programs = min(programs, processors(out.device) * CONFIG["WAVES"])',
