@@ -35,15 +35,16 @@ reported rests on a verification, which must not."""
 def told_of(referee: Referee, entry: Entry) -> Evaluation:
     """Return what is told of an entry: a search's verdict, or a verification's where luck matters.
 
-    That is of samplers, of those that should gain nothing and seem to, since the few blocks of a
-    search claim a little now and then of the reference itself, on a host with neighbours; and of
-    those that ask for it.
+    That is of samplers; of those that should gain nothing and seem to, or seem to be slowed, since
+    the few blocks of a search claim a little now and then of the reference itself, and catch a
+    slow moment, on a host with neighbours; and of those that ask for it.
     """
     verdict = evaluate(referee, entry, purpose=entry.purpose)
     if entry.purpose is Purpose.VERIFY:
         return verdict
     seems_to_gain = NO_GAIN in entry.verdicts and not outcome(verdict) & entry.verdicts
-    if verdict.status is Status.OK and (entry.name in SAMPLERS or seems_to_gain):
+    seems_slowed = verdict.speedup is not None and verdict.speedup < entry.least
+    if verdict.status is Status.OK and (entry.name in SAMPLERS or seems_to_gain or seems_slowed):
         return evaluate(referee, entry, purpose=Purpose.VERIFY)
     return verdict
 
@@ -99,7 +100,7 @@ def require_verdict(verdict: Evaluation, entry: Entry, folder: Path, num_entries
 def require_passed(verdict: Evaluation, entry: Entry) -> None:
     """Check that a control is right, as fast as it is, and marked as a library's where it is."""
     assert verdict.status is Status.OK, verdict
-    assert verdict.rung is Rung.TIME
+    assert verdict.rung >= Rung.TIME
     assert (verdict.facts.reuse is Reuse.LIBRARY) == (LIBRARY in entry.verdicts), verdict.facts
     require_speedup(verdict, entry)
 

@@ -23,7 +23,6 @@ from evaluator.referee.referee import Referee
 from tests.zoo.entries import FOLDER, KINDS, Entry, cheats, honest, on_gpu, problem
 from tests.zoo.entries import HONEST as CONTROL
 from tests.zoo.judging import (
-    evaluate,
     outcome,
     require_passed,
     require_speedup,
@@ -97,7 +96,7 @@ def test_a_cheat_gets_its_reason(
 def test_an_honest_kernel_passes(
     entry: Entry, referee: Referee, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    verdict = evaluate(referee, entry)
+    verdict = told_of(referee, entry)
     require_verdict(verdict, entry, tmp_path_factory.getbasetemp(), NUM_JUDGED)
     require_passed(verdict, entry)
 
