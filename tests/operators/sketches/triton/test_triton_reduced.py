@@ -10,7 +10,13 @@ from operators.sketches.triton.matmul_reduced import TILED_REDUCED
 from problems.problem import Problem
 from problems.trace import trace
 from tests.operators.sketches.made import made_problem
-from tests.operators.sketches.triton.interpreter import Case, case_of, cases_of, interpreted
+from tests.operators.sketches.triton.interpreter import (
+    Case,
+    case_of,
+    cases_of,
+    interpreted,
+    on_device,
+)
 
 LINEAR = "self.l = nn.Linear(18, 50)"
 WIDE = "self.l = nn.Linear(18, 150)"
@@ -134,3 +140,24 @@ def test_programs(name: str, verdicts: dict[str, str]) -> None:
 def test_other_graphs_are_left_alone(forward: str) -> None:
     problem = _made(forward, shape=(19, 18))
     assert TILED_REDUCED.write(problem, trace(problem.source)) is None
+
+
+def _device_cases() -> dict[str, Case]:
+    """Tensor cores at sizes that fill a GPU, rows and columns that no tile divides."""
+    large = "self.l = nn.Linear(1000, 3001)"
+    cases = {}
+    for forward in ("torch.logsumexp(self.l(x) * 2, 1)", "torch.relu(self.l(x)).sum(1)"):
+        made = _made(forward, large, (777, 1000))
+        for precision in ("ieee", "tf32x3", "fp16x3", "bf16x6"):
+            changes = {"PRECISION": precision, "BLOCK_M": 64, "BLOCK_N": 128, "SPANS": 4}
+            cases[f"{forward}, {precision}, large"] = case_of(TILED_REDUCED, made, changes)
+        for precision in ("float16", "bfloat16"):
+            case = case_of(TILED_REDUCED, made, precision=precision)
+            cases[f"{forward}, {precision}, large"] = case
+    return cases
+
+
+@pytest.mark.gpu
+def test_the_device_agrees() -> None:
+    verdicts = on_device(CASES | _device_cases())
+    assert {name: wrong for name, wrong in verdicts.items() if wrong} == {}
