@@ -159,5 +159,7 @@ def _device_cases() -> dict[str, Case]:
 
 @pytest.mark.gpu
 def test_the_device_agrees() -> None:
-    verdicts = on_device(CASES | _device_cases())
+    # TF32 is what the interpreter does not round to: the referee judges it, by the policy.
+    exact = {name: case for name, case in CASES.items() if not name.endswith("PRECISION=tf32")}
+    verdicts = on_device(exact | _device_cases())
     assert {name: wrong for name, wrong in verdicts.items() if wrong} == {}
