@@ -157,7 +157,7 @@ def _mixed_gbps(read: float, written: float, rates: Rates) -> float:
 
     Memory delivers no less than it takes: where torch's sums read slower than its fill writes, they
     were what was slow. On an H200 they read 4412 GB/s, the fill wrote 4627 and a Triton loss read
-    4679 (benchmarks/results/level1-h200-second, problem 94).
+    4679 (benchmarks/results/level1-h200, problem 94).
     """
     total = read + written
     share = written / total if total else 0.0
