@@ -53,6 +53,7 @@ class Case:
         variations: Inputs are as drawn times a factor plus an offset, for each of these pairs.
         specials: Whether some inputs hold NaN and infinities as well, in a last variation.
         tolerance: Times the reference's own error that is allowed.
+        sketch: Name of the sketch that wrote the program; "" where none did.
     """
 
     program: str
@@ -61,6 +62,7 @@ class Case:
     variations: tuple[tuple[float, float], ...] = ((1.0, 0.0), (-2.0, 0.5))
     specials: bool = False
     tolerance: float = 16.0
+    sketch: str = ""
 
 
 def case_of(
@@ -85,7 +87,13 @@ def case_of(
     program = with_configuration(source, {**default, **changed})
     assert 'DEVICE = "cuda"' in program
     program = program.replace('DEVICE = "cuda"', 'DEVICE = "cpu"')
-    return Case(program=program, reference=problem.source, precision=precision, **options)
+    return Case(
+        program=program,
+        reference=problem.source,
+        precision=precision,
+        sketch=sketch.name,
+        **options,
+    )
 
 
 @lru_cache(maxsize=1)
