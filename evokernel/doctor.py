@@ -65,11 +65,15 @@ def examine(isolation: Callable[[], str]) -> list[Finding]:
 
 
 def isolation_of_a_worker() -> str:
-    """Start a worker as a candidate on a CPU would get it and return its protections.
+    """Start a worker as a candidate would get it and return its protections.
+
+    Where there is a GPU it is one that may use it, since candidates are judged there: the driver's
+    devices, and what else it needs, are open to it.
 
     Raises:
         EvaluatorError: No worker could be started.
     """
+    from evaluator.referee.cuda.device import gpu_count
     from evaluator.referee.deadlines import Deadlines
     from evaluator.referee.device import core_sets
     from evaluator.referee.foreign_memory import with_memory_read
@@ -78,7 +82,8 @@ def isolation_of_a_worker() -> str:
     cores = core_sets().other
     spawner = Spawner(Deadlines(), cores)
     try:
-        plan = WorkerPlan(role="candidate", cpus=cores, threads=1, memory_bytes=None)
+        role = "cuda_candidate" if gpu_count() else "candidate"
+        plan = WorkerPlan(role=role, cpus=cores, threads=1, memory_bytes=None)
         worker = spawner.spawn(plan)
         return with_memory_read(worker.isolation, worker.pid)
     finally:

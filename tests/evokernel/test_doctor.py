@@ -2,6 +2,7 @@ import os
 
 import pytest
 
+from evaluator.referee.spawner import Spawner, Worker, WorkerPlan
 from evokernel.doctor import examine, isolation_of_a_worker
 from evokernel.protections import PROTECTIONS
 from problems.errors import EvaluatorError
@@ -55,6 +56,23 @@ def test_what_then_does_not_hold_is_said() -> None:
     assert "a candidate is you" in said["no user id of its own"]
     assert "after the clock has stopped" in said["no reading of a candidate's memory"]
     assert len(said) == 4
+
+
+@pytest.mark.parametrize(("gpus", "role"), [(0, "candidate"), (2, "cuda_candidate")])
+def test_the_worker_is_one_of_the_device_that_judges(
+    gpus: int, role: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spawned: list[str] = []
+    spawn = Spawner.spawn
+
+    def watched(self: Spawner, plan: WorkerPlan) -> Worker:
+        spawned.append(plan.role)
+        return spawn(self, plan)
+
+    monkeypatch.setattr("evaluator.referee.cuda.device.gpu_count", lambda: gpus)
+    monkeypatch.setattr(Spawner, "spawn", watched)
+    assert "nnp" in isolation_of_a_worker().split("+")
+    assert spawned == [role]
 
 
 @pytest.mark.parametrize("readable", [True, False])
