@@ -35,8 +35,10 @@ from operators.sketches.sketch import Sketch
 from problems.problem import Problem
 from problems.trace import trace
 
-__all__ = ["Case", "case_of", "cases_of", "interpreted", "on_device"]
+__all__ = ["COARSE", "Case", "case_of", "cases_of", "interpreted", "on_device"]
 
+COARSE = 1e5
+"""Tolerance of programs that multiply by 11 bits, as float16 and TF32 have; float32 has 24."""
 _ROOT = Path(__file__).parents[4]
 _SCALED = {"CHAIN": 32, "PROGRAMS": 3, "WAVES": 2}
 """Switches that are on, at the sizes of tests: values for a GPU would change nothing there."""

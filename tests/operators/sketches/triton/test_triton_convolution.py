@@ -21,7 +21,7 @@ from operators.sketches.triton.convolution_gather import (
 from problems.problem import Problem
 from problems.trace import trace
 from tests.operators.sketches.made import made_problem
-from tests.operators.sketches.triton.interpreter import Case, case_of, interpreted
+from tests.operators.sketches.triton.interpreter import COARSE, Case, case_of, interpreted
 
 
 def made(layers: str, shape: tuple[int, ...], forward: str = "self.conv(x)") -> Problem:
@@ -33,8 +33,6 @@ def made(layers: str, shape: tuple[int, ...], forward: str = "self.conv(x)") -> 
 
 
 ONCE = ((-2.0, 0.5),)
-COARSE = 1e5
-"""Times torch's own error: TF32 and float16 have 11 bits, float32 has 24."""
 # Few large tiles: the interpreter's time goes by operations, not by elements.
 SHIFTED: dict[str, int | str | bool] = {
     "BLOCK_P": 256,

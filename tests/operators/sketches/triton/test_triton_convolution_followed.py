@@ -20,7 +20,7 @@ from operators.sketches.triton.convolution_followed import (
 from problems.problem import Problem
 from problems.trace import trace
 from tests.operators.sketches.made import made_problem
-from tests.operators.sketches.triton.interpreter import Case, case_of, interpreted
+from tests.operators.sketches.triton.interpreter import COARSE, Case, case_of, interpreted
 
 Made = tuple[str, str, tuple[int, ...], tuple[int, ...]]
 """The layer, what is returned, and the shapes of x and of y."""
@@ -95,8 +95,6 @@ BASE: dict[str, dict[str, Any]] = {
     DEPTHWISE_FOLLOWED.name: SLIDING,
     FOURS_FOLLOWED.name: SLIDING,
 }
-COARSE = 1e5
-"""Times torch's own error: float16 has 11 bits, float32 has 24."""
 OTHERS: tuple[Made, ...] = (
     (PLAIN, "torch.relu(self.conv(x)).mean((2, 3)) + y", (2, 8, 5, 6), (6,)),
     (PLAIN, "torch.softmax(self.conv(x), 1) + y", (2, 8, 5, 6), (6, 1, 1)),
