@@ -37,16 +37,25 @@ def told_of(referee: Referee, entry: Entry) -> Evaluation:
 
     That is of samplers; of those that should gain nothing and seem to, or seem to be slowed, since
     the few blocks of a search claim a little now and then of the reference itself, and catch a
-    slow moment, on a host with neighbours; and of those that ask for it.
+    slow moment, on a host with neighbours; and of those that ask for it. What seems to gain even
+    then is verified once more, in new processes: how well the pages of a process lie is luck, its
+    intervals do not know of it, and a trick that gains does so every time.
     """
     verdict = evaluate(referee, entry, purpose=entry.purpose)
     if entry.purpose is Purpose.VERIFY:
         return verdict
-    seems_to_gain = NO_GAIN in entry.verdicts and not outcome(verdict) & entry.verdicts
     seems_slowed = verdict.speedup is not None and verdict.speedup < entry.least
-    if verdict.status is Status.OK and (entry.name in SAMPLERS or seems_to_gain or seems_slowed):
-        return evaluate(referee, entry, purpose=Purpose.VERIFY)
+    sampled = entry.name in SAMPLERS and verdict.status is Status.OK
+    if sampled or seems_slowed or _seems_to_gain(verdict, entry):
+        verdict = evaluate(referee, entry, purpose=Purpose.VERIFY)
+    if _seems_to_gain(verdict, entry):
+        verdict = evaluate(referee, entry, purpose=Purpose.VERIFY)
     return verdict
+
+
+def _seems_to_gain(verdict: Evaluation, entry: Entry) -> bool:
+    is_right = verdict.status is Status.OK
+    return is_right and NO_GAIN in entry.verdicts and not outcome(verdict) & entry.verdicts
 
 
 def evaluate(referee: Referee, entry: Entry, *, purpose: Purpose = Purpose.SEARCH) -> Evaluation:
