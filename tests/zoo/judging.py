@@ -42,11 +42,10 @@ def told_of(referee: Referee, entry: Entry) -> Evaluation:
     intervals do not know of it, and a trick that gains does so every time.
     """
     verdict = evaluate(referee, entry, purpose=entry.purpose)
-    if entry.purpose is Purpose.VERIFY:
+    if entry.purpose is Purpose.VERIFY or verdict.status is not Status.OK:
         return verdict
     seems_slowed = verdict.speedup is not None and verdict.speedup < entry.least
-    sampled = entry.name in SAMPLERS and verdict.status is Status.OK
-    if sampled or seems_slowed or _seems_to_gain(verdict, entry):
+    if entry.name in SAMPLERS or seems_slowed or _seems_to_gain(verdict, entry):
         verdict = evaluate(referee, entry, purpose=Purpose.VERIFY)
     if _seems_to_gain(verdict, entry):
         verdict = evaluate(referee, entry, purpose=Purpose.VERIFY)

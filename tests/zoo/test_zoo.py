@@ -11,16 +11,17 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import torch
 
-from archives.evaluation import Evaluation, Status
+from archives.evaluation import Evaluation, Interval, Rung, Status
+from evaluator.evaluator import EvaluationRequest
 from evaluator.referee.cpu import CpuStation
 from evaluator.referee.deadlines import Deadlines
 from evaluator.referee.referee import Referee
-from tests.zoo.entries import FOLDER, KINDS, Entry, cheats, honest, on_gpu, problem
+from tests.zoo.entries import FOLDER, KINDS, NO_GAIN, Entry, cheats, honest, on_gpu, problem
 from tests.zoo.entries import HONEST as CONTROL
 from tests.zoo.judging import (
     outcome,
@@ -111,6 +112,27 @@ def test_a_session_may_leave_a_tenth_unjudged(
             require_verdict(busy, HONEST[0], tmp_path, 20)
     with pytest.raises(AssertionError, match="not judged, 3 of 20"):
         require_verdict(busy, HONEST[0], tmp_path, 20)
+
+
+@pytest.mark.parametrize(("lows", "gains"), [((1.1, 1.1, 1.1), True), ((1.1, 1.1, 1.0), False)])
+def test_what_gains_every_time_is_told_to_gain(lows: tuple[float, ...], gains: bool) -> None:
+    told = iter(lows)
+
+    class Scripted:
+        def evaluate(self, request: EvaluationRequest) -> Evaluation:
+            interval = Interval(low=next(told), high=1.2)
+            return Evaluation(
+                status=Status.OK,
+                rung=Rung.VERIFY,
+                latency_ms=1.0,
+                speedup=1.15,
+                interval=interval,
+            )
+
+    entry = next(entry for entry in CHEATS if entry.name == "slowed_reference")
+    verdict = told_of(cast(Referee, Scripted()), entry)
+    assert (NO_GAIN not in outcome(verdict)) == gains
+    assert next(told, None) is None, "it was not asked as often as it should be"
 
 
 def test_the_zoo_is_large_and_has_every_class() -> None:
