@@ -16,7 +16,8 @@ class Rates:
         read_gbps: Reading memory far larger than the caches, GB/s (10^9 bytes).
         write_gbps: Writing it, GB/s.
         copy_gbps: Copying it, bytes read plus bytes written, GB/s.
-        fp32: Product of float32 matrices on the vector units, TFLOP/s.
+        fp32: Product of float32 matrices on the vector units, TFLOP/s; on a CPU
+            also multiply-adds in its registers, whichever are faster.
         tf32: The same with TF32 operands on the matrix units, TFLOP/s.
         fp16: Product of 16-bit matrices with float32 sums, TFLOP/s.
         launch_ms: Shortest time measured around one tiny kernel, ms.

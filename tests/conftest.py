@@ -15,6 +15,7 @@ ALONE = {"evaluator", "zoo"}
 UNHURRIED = frozenset(
     {
         "test_ceiling.py",
+        "test_cluster.py",
         "test_correctness.py",
         "test_device.py",
         "test_footprint.py",

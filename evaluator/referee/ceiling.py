@@ -26,8 +26,8 @@ _ABOVE_CEILING = 1.1
 """Shares beyond that are no noise: honest ones of another day's rates were seen up to 1.08."""
 _TELLING = "Speed of light: "
 _WORDS = {
-    "below_memory_bound": "within 3 % of the datasheet's bandwidth, or above it",
-    "below_compute_bound": "faster than its products take at the datasheet's rate",
+    "below_memory_bound": "within 3 % of the device's full bandwidth, or above it",
+    "below_compute_bound": "faster than its products take at the device's full rate",
     "below_estimated_bound": "faster than the estimated row of this device allows",
     "latency_bound": "hardly longer than a launch",
     "extreme_speedup": "more than 10 times as fast as the reference",

@@ -1,5 +1,7 @@
 """Measure what a device reaches: memory by reading, writing and copying, products by precision.
 
+Of a CPU the multiply-adds that its cores do at all count too, where they are faster than products.
+
 Each rate is the best of a few ways and repetitions, since it stands for what is possible: a
 candidate is not to look better than the device because of a bad moment.
 """
@@ -14,6 +16,7 @@ from functools import partial
 import torch
 
 from archives.rates import Rates
+from evaluator.worker.multiply_adds import multiply_add_tflops
 
 __all__ = ["measure_rates"]
 
@@ -54,6 +57,9 @@ def measure_rates(device: torch.device) -> Rates:
     with torch.no_grad(), _tf32(False):
         read, write, copy = _memory_gbps(device, clock)
         fp32 = _product_tflops(device, clock, torch.float32)
+        if not is_cuda:
+            # A library that knows another vendor better is no measure of a core.
+            fp32 = max(fp32, multiply_add_tflops(torch.get_num_threads()) or 0.0)
         fp16 = max(_product_tflops(device, clock, d) for d in _halves()) if is_cuda else None
         with _tf32(True):
             tf32 = _product_tflops(device, clock, torch.float32) if is_cuda else None

@@ -185,7 +185,7 @@ def test_flags_are_told_in_a_sentence() -> None:
     assert told(()) == ""
     flags = ("below_memory_bound", "extreme_speedup")
     assert told(flags) == (
-        "Speed of light: within 3 % of the datasheet's bandwidth, or above it; "
+        "Speed of light: within 3 % of the device's full bandwidth, or above it; "
         "more than 10 times as fast as the reference."
     )
 

@@ -22,6 +22,7 @@ class Driver:
 
 @pytest.fixture(autouse=True)
 def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(patience, "_PATIENCE_S", 0.2)
     monkeypatch.setattr(patience, "_PAUSE_S", 0.0)
 
 

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from evaluator.referee.hardware import find_device
+from evaluator.worker import rates as rates_module
 from evaluator.worker.rates import measure_rates
 
 
@@ -21,6 +22,15 @@ def test_a_cpu_moves_bytes_and_multiplies_and_has_no_matrix_units() -> None:
     assert rates.tf32 is None
     assert rates.fp16 is None
     assert torch.backends.cuda.matmul.allow_tf32 == permitted
+
+
+@pytest.mark.parametrize("tflops", [None, 1e-9, 77.0])
+def test_of_a_cpu_the_faster_of_products_and_multiply_adds_counts(
+    tflops: float | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rates_module, "multiply_add_tflops", lambda threads: tflops)
+    fp32 = measure_rates(torch.device("cpu")).fp32
+    assert fp32 == 77.0 if tflops == 77.0 else 1e-4 < fp32 < 77.0
 
 
 @pytest.mark.gpu
