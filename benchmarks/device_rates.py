@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from functools import partial
 
 import torch
 
@@ -21,7 +22,7 @@ def main() -> None:
     device = torch.device(sys.argv[1] if len(sys.argv) > 1 else "cuda")
     name = torch.cuda.get_device_name() if device.type == "cuda" else "cpu"
     start = time.perf_counter()
-    rates = measure_rates(device)
+    rates = measure_rates(device, partial(print, file=sys.stderr))
     print(
         json.dumps(
             {

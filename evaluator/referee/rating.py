@@ -44,4 +44,6 @@ def measured_rates(
     if not reply["ok"]:
         _LOG.warning("what the device reaches could not be measured: %s", reply.get("log"))
         return None
+    for sentence in reply["told"]:
+        _LOG.warning("%s", sentence)
     return Rates.from_json(reply["rates"])

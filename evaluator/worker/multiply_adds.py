@@ -7,7 +7,6 @@ GFLOP/s, these chains 240.
 from __future__ import annotations
 
 import ctypes
-import logging
 import subprocess
 import tempfile
 import time
@@ -15,7 +14,6 @@ from pathlib import Path
 
 __all__ = ["multiply_add_tflops"]
 
-_LOG = logging.getLogger(__name__)
 _TRIES = 8
 _STEPS = 1 << 19
 """Of each chain in one try: some 2 ms."""
@@ -64,7 +62,7 @@ extern "C" double multiply_add(float* out, long threads, long steps) {
 _FLAGS = ("-O2", "-march=native", "-std=c++17", "-shared", "-fPIC", "-pthread", "-w")
 
 
-def multiply_add_tflops(threads: int) -> float | None:
+def multiply_add_tflops(threads: int) -> float:
     """Return the best rate of float32 multiply-adds of a number of threads, TFLOP/s.
 
     Each counts as two operations. Chains as wide as the vector registers, and enough of them to
@@ -73,8 +71,8 @@ def multiply_add_tflops(threads: int) -> float | None:
     Args:
         threads: How many run beside each other, at least 1; the first is the caller's.
 
-    Returns:
-        None where no compiler builds them, which a warning says.
+    Raises:
+        RuntimeError: g++ is missing or does not build them.
     """
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "multiply_adds.so"
@@ -84,10 +82,7 @@ def multiply_add_tflops(threads: int) -> float | None:
                 command, input=_SOURCE, capture_output=True, text=True, check=True
             )
         except (OSError, subprocess.CalledProcessError) as error:
-            _LOG.warning(
-                "g++ built no multiply-adds, products alone say what the CPU does: %s", error
-            )
-            return None
+            raise RuntimeError(f"g++ built no multiply-adds: {error}") from error
         library = ctypes.CDLL(str(path))
     library.multiply_add.restype = ctypes.c_double
     out = (ctypes.c_float * threads)()

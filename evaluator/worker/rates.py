@@ -43,11 +43,12 @@ Clock = Callable[[Callable[[], object]], float]
 """Runs something and returns how long it took on the device, in ms."""
 
 
-def measure_rates(device: torch.device) -> Rates:
+def measure_rates(device: torch.device, tell: Callable[[str], None]) -> Rates:
     """Measure a device that nothing else is using; under 3 s on a GPU.
 
     Args:
         device: A CUDA device, or the CPU with the threads that torch has.
+        tell: Receives a sentence on what could not be measured and is done without.
 
     Raises:
         RuntimeError: The device fails, or has no memory left.
@@ -58,8 +59,7 @@ def measure_rates(device: torch.device) -> Rates:
         read, write, copy = _memory_gbps(device, clock)
         fp32 = _product_tflops(device, clock, torch.float32)
         if not is_cuda:
-            # A library that knows another vendor better is no measure of a core.
-            fp32 = max(fp32, multiply_add_tflops(torch.get_num_threads()) or 0.0)
+            fp32 = max(fp32, _multiply_add_tflops(tell))
         fp16 = max(_product_tflops(device, clock, d) for d in _halves()) if is_cuda else None
         with _tf32(True):
             tf32 = _product_tflops(device, clock, torch.float32) if is_cuda else None
@@ -107,6 +107,15 @@ def _product_tflops(device: torch.device, clock: Clock, dtype: torch.dtype) -> f
             ms = _best(clock, partial(torch.mm, left, other, out=out))
             best = max(best, 2 * rows * inner * columns / (ms * 1e9))
     return best
+
+
+def _multiply_add_tflops(tell: Callable[[str], None]) -> float:
+    """Rate of a CPU's multiply-adds; 0 where they cannot be built, which is told."""
+    try:
+        return multiply_add_tflops(torch.get_num_threads())
+    except RuntimeError as error:
+        tell(f"{error}; torch's products alone say what this CPU does")
+        return 0.0
 
 
 def _halves() -> list[torch.dtype]:

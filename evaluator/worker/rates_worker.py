@@ -32,4 +32,5 @@ class RatesWorker:
 
     def _rates(self, request: dict[str, Any]) -> dict[str, Any]:
         del request
-        return {"rates": measure_rates(self._device).to_json()}
+        told: list[str] = []
+        return {"rates": measure_rates(self._device, told.append).to_json(), "told": told}
