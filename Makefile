@@ -16,7 +16,7 @@ demo: $(STAMP)
 
 test: $(STAMP)
 	$(BIN)/python -m pytest -q -m "not alone" -n 2 --dist loadfile --no-loadscope-reorder
-	$(BIN)/python -m pytest -q -m alone --reruns 1 -rR
+	$(BIN)/python -m pytest -q -m alone --reruns 1 --rerun-show-tracebacks
 
 check: $(STAMP)
 	$(BIN)/ruff format --check .

@@ -22,6 +22,7 @@ __all__ = [
     "LINEAR",
     "SOFTMAX",
     "TRIES",
+    "first_stable",
     "judge",
     "new_referee",
     "problem_of",
@@ -118,13 +119,14 @@ def judge(
         configurations=tuple(configurations),
         purpose=purpose,
     )
-    verdict = _first_stable(referee, request)
+    verdict = first_stable(referee, request)
     if verdict.status is Status.UNSTABLE:
         pytest.skip(f"this host is too busy to time anything: {verdict.log}")
     return verdict
 
 
-def _first_stable(referee: Referee, request: EvaluationRequest) -> Evaluation:
+def first_stable(referee: Referee, request: EvaluationRequest) -> Evaluation:
+    """Evaluate; again where the host was too busy, which may be the last verdict too."""
     for _ in range(TRIES):
         verdict = referee.evaluate(request)
         if verdict.status is not Status.UNSTABLE:

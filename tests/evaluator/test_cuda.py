@@ -14,7 +14,7 @@ from evaluator.referee.deadlines import Deadlines
 from evaluator.referee.referee import Referee
 from evaluator.referee.timing import LEAST_NOISE_FLOOR
 from problems.problem import Problem
-from tests.evaluator.referee_cases import FOLDER, LINEAR, SOFTMAX, problem_of
+from tests.evaluator.referee_cases import FOLDER, LINEAR, SOFTMAX, first_stable, problem_of
 from tests.zoo.entries import on_gpu
 from tests.zoo.entries import problem as zoo_problem
 
@@ -52,9 +52,8 @@ def judged_source(
     referee: Referee, source: str, *, problem: Problem, purpose: Purpose = Purpose.SEARCH
 ) -> Evaluation:
     candidate = Candidate.of(problem.key, source)
-    return referee.evaluate(
-        EvaluationRequest(problem=problem, candidate=candidate, purpose=purpose)
-    )
+    request = EvaluationRequest(problem=problem, candidate=candidate, purpose=purpose)
+    return first_stable(referee, request)
 
 
 def test_an_honest_kernel_is_verified_with_its_facts(referee: Referee) -> None:
@@ -73,7 +72,7 @@ def test_an_honest_kernel_is_verified_with_its_facts(referee: Referee) -> None:
 def test_the_reference_is_no_faster_than_itself(referee: Referee, problem: Problem) -> None:
     candidate = Candidate.of(problem.key, problem.source.replace("class Model(", "class ModelNew("))
     request = EvaluationRequest(problem=problem, candidate=candidate, purpose=Purpose.VERIFY)
-    verdict = referee.evaluate(request)
+    verdict = first_stable(referee, request)
     assert verdict.status is Status.OK, verdict.log
     assert verdict.interval is not None
     assert verdict.interval.low < 1 + LEAST_NOISE_FLOOR

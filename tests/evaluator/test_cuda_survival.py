@@ -21,7 +21,7 @@ from evaluator.referee.cuda.station import CudaStation
 from evaluator.referee.deadlines import Deadlines
 from evaluator.referee.referee import Referee
 from problems.problem import Problem
-from tests.evaluator.referee_cases import FOLDER, SOFTMAX, problem_of
+from tests.evaluator.referee_cases import FOLDER, SOFTMAX, TRIES, first_stable, problem_of
 
 pytestmark = pytest.mark.gpu
 
@@ -43,11 +43,11 @@ def request_of(name: str, *, number: int = 0, problem: Problem = SOFTMAX) -> Eva
 
 
 def judged_all(referee: Referee, requests: list[EvaluationRequest]) -> list[Evaluation]:
-    """Judge candidates at once; what was too noisy for a verdict is asked for once more."""
+    """Judge candidates at once; what was too noisy for a verdict is asked for again."""
     with ThreadPoolExecutor(referee.in_flight) as threads:
         found = list(threads.map(referee.evaluate, requests))
     return [
-        referee.evaluate(request) if one.status is Status.UNSTABLE else one
+        first_stable(referee, request) if one.status is Status.UNSTABLE else one
         for request, one in zip(requests, found, strict=True)
     ]
 
@@ -103,7 +103,7 @@ def test_a_reference_s_process_that_is_killed_is_replaced(referee: Referee) -> N
     opened = [pid for pid in descendants(os.getpid()) if pid not in before]
     assert len(opened) == 1, "one reference worker stays when a problem was opened"
     os.kill(opened[0], signal.SIGKILL)
-    verdict = referee.evaluate(request_of("softmax", number=1, problem=OTHER))
+    verdict = first_stable(referee, request_of("softmax", number=1, problem=OTHER))
     assert verdict.status is Status.OK, verdict.log
     require_twenty_right(referee)
 
@@ -123,14 +123,15 @@ def test_an_actor_that_is_killed_is_replaced() -> None:
             first = await pending
             requests = [request_of("softmax", number=number) for number in range(TWENTY)]
             found = await asyncio.gather(*map(pool.evaluate, requests))
-            noisy = [at for at, one in enumerate(found) if one.status is Status.UNSTABLE]
-            for at in noisy:
-                found[at] = await pool.evaluate(requests[at])
+            for _ in range(TRIES):
+                noisy = [at for at, one in enumerate(found) if one.status is Status.UNSTABLE]
+                for at in noisy:
+                    found[at] = await pool.evaluate(requests[at])
             return [first, *found]
         finally:
             await pool.close()
 
     found = asyncio.run(judged())
     # It is slower than hopeless, and right.
-    assert found[0].status in (Status.OK, Status.UNSTABLE), found[0].log
-    assert all(one.status is Status.OK for one in found[1:]), [one.log for one in found]
+    assert found[0].status in (Status.OK, Status.UNSTABLE), found[0]
+    assert all(one.status is Status.OK for one in found[1:]), found

@@ -25,6 +25,7 @@ __all__ = [
 ]
 
 TRIES = 5
+VERIFICATIONS = 2
 MAX_UNJUDGED_SHARE = 0.1
 """A host that is too busy to judge more of the entries of a session has shown too little."""
 SAMPLERS = frozenset({"sampled_pass_through", "sampled_mean", "dispatch_on_a_sample"})
@@ -37,19 +38,25 @@ def told_of(referee: Referee, entry: Entry) -> Evaluation:
 
     That is of samplers; of those that should gain nothing and seem to, or seem to be slowed, since
     the few blocks of a search claim a little now and then of the reference itself, and catch a
-    slow moment, on a host with neighbours; and of those that ask for it. What seems to gain even
-    then is verified once more, in new processes: how well the pages of a process lie is luck, its
-    intervals do not know of it, and a trick that gains does so every time.
+    slow moment, on a host with neighbours; and of those that ask for it. What seems so even then
+    is verified once more, in new processes: how well the pages of a process lie is luck, its
+    intervals do not know of it, and what gains by a trick, or is slowed by the referee, is so
+    every time.
     """
     verdict = evaluate(referee, entry, purpose=entry.purpose)
     if entry.purpose is Purpose.VERIFY or verdict.status is not Status.OK:
         return verdict
-    seems_slowed = verdict.speedup is not None and verdict.speedup < entry.least
-    if entry.name in SAMPLERS or seems_slowed or _seems_to_gain(verdict, entry):
+    if entry.name in SAMPLERS:
         verdict = evaluate(referee, entry, purpose=Purpose.VERIFY)
-    if _seems_to_gain(verdict, entry):
+    for _ in range(VERIFICATIONS):
+        if not (_seems_slowed(verdict, entry) or _seems_to_gain(verdict, entry)):
+            break
         verdict = evaluate(referee, entry, purpose=Purpose.VERIFY)
     return verdict
+
+
+def _seems_slowed(verdict: Evaluation, entry: Entry) -> bool:
+    return verdict.speedup is not None and verdict.speedup < entry.least
 
 
 def _seems_to_gain(verdict: Evaluation, entry: Entry) -> bool:

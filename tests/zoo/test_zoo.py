@@ -9,7 +9,7 @@ import re
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -114,25 +114,42 @@ def test_a_session_may_leave_a_tenth_unjudged(
         require_verdict(busy, HONEST[0], tmp_path, 20)
 
 
-@pytest.mark.parametrize(("lows", "gains"), [((1.1, 1.1, 1.1), True), ((1.1, 1.1, 1.0), False)])
-def test_what_gains_every_time_is_told_to_gain(lows: tuple[float, ...], gains: bool) -> None:
-    told = iter(lows)
+class Scripted:
+    """A referee whose verdicts are set, by speedup and lower bound."""
 
-    class Scripted:
-        def evaluate(self, request: EvaluationRequest) -> Evaluation:
-            interval = Interval(low=next(told), high=1.2)
-            return Evaluation(
-                status=Status.OK,
-                rung=Rung.VERIFY,
-                latency_ms=1.0,
-                speedup=1.15,
-                interval=interval,
-            )
+    def __init__(self, told: Sequence[tuple[float, float]]) -> None:
+        self._told = iter(told)
 
+    def evaluate(self, request: EvaluationRequest) -> Evaluation:
+        speedup, low = next(self._told)
+        return Evaluation(
+            status=Status.OK,
+            rung=Rung.VERIFY,
+            latency_ms=1.0,
+            speedup=speedup,
+            interval=Interval(low=low, high=2 * speedup),
+        )
+
+    def asked_all(self) -> bool:
+        return next(self._told, None) is None
+
+
+@pytest.mark.parametrize(("last", "gains"), [(1.1, True), (1.0, False)])
+def test_what_gains_every_time_is_told_to_gain(last: float, gains: bool) -> None:
+    referee = Scripted([(1.15, 1.1), (1.15, 1.1), (1.15, last)])
     entry = next(entry for entry in CHEATS if entry.name == "slowed_reference")
-    verdict = told_of(cast(Referee, Scripted()), entry)
+    verdict = told_of(cast(Referee, referee), entry)
     assert (NO_GAIN not in outcome(verdict)) == gains
-    assert next(told, None) is None, "it was not asked as often as it should be"
+    assert referee.asked_all(), "it was not asked as often as it should be"
+
+
+@pytest.mark.parametrize(("last", "slowed"), [(1.0, True), (2.5, False)])
+def test_what_is_slowed_every_time_is_told_to_be_slowed(last: float, slowed: bool) -> None:
+    referee = Scripted([(1.0, 0.9), (1.0, 0.9), (last, 0.9)])
+    entry = next(entry for entry in HONEST if entry.name == "collapsed_chain")
+    verdict = told_of(cast(Referee, referee), entry)
+    assert (verdict.speedup == 1.0) == slowed
+    assert referee.asked_all(), "it was not asked as often as it should be"
 
 
 def test_the_zoo_is_large_and_has_every_class() -> None:
