@@ -17,6 +17,7 @@ UNHURRIED = frozenset(
         "test_ceiling.py",
         "test_cluster.py",
         "test_correctness.py",
+        "test_cuda_rooms.py",
         "test_device.py",
         "test_footprint.py",
         "test_hardware.py",

@@ -179,17 +179,14 @@ class CudaReferenceWorker:
             self._check_sets().clear()
         sets = timed.fill(request["variants"], request["seed"])
         if request.get("room") is not None:
-            for place, values in enumerate(sets):
-                self._rooms[request["room"]].write(place, values)
+            timed.copy_to(self._rooms[request["room"]], len(sets))
         self._driver.synchronize()
         return {"numbers": [_numbers(values) for values in sets]}
 
     def _mixed(self, request: dict[str, Any]) -> dict[str, Any]:
         """Tell whether a candidate's copies of a leg's sets are still what they were."""
         room = self._rooms[request["room"]]
-        sets = self._timed_sets().first(request["calls"])
-        pairs = [pair for place, values in enumerate(sets) for pair in room.pairs(place, values)]
-        return {"unchanged": unchanged(pairs)}
+        return {"unchanged": self._timed_sets().unchanged_in(room, request["calls"])}
 
     def _look_up(self, request: dict[str, Any]) -> dict[str, Any]:
         """Let the device look up where the memory of a leg is."""

@@ -9,7 +9,7 @@ import torch
 
 from evaluator.values import Permitted
 from evaluator.worker.cuda.driver import Driver
-from evaluator.worker.cuda.rooms import Room, set_bytes
+from evaluator.worker.cuda.rooms import Room, set_bytes, unchanged
 from evaluator.worker.domains import is_real
 from evaluator.worker.opened import OpenedProblem
 from evaluator.worker.outliers import Runs
@@ -108,9 +108,19 @@ class TimedSets:
 
     def copy_to(self, room: Room, calls: int) -> int:
         """Copy that many sets as they were filled last; return the bytes."""
-        assert self._room is not None, "sets are filled before they are copied"
-        room.copy_from(self._room, calls)
+        room.copy_from(self._filled(), calls)
         return calls * set_bytes(self._opened.inputs)
+
+    def unchanged_in(self, room: Room, calls: int) -> bool:
+        """Tell whether a room holds that many sets as they were copied there."""
+        # All at once is a fraction of one by one; what lies between tensors is not looked at.
+        return room.equals(self._filled(), calls) or unchanged(
+            [
+                pair
+                for place, values in enumerate(self.first(calls))
+                for pair in room.pairs(place, values)
+            ]
+        )
 
     def release(self) -> None:
         """Free the room; the stock stays."""
@@ -118,6 +128,10 @@ class TimedSets:
         if self._room is not None:
             self._room.release()
             self._room = None
+
+    def _filled(self) -> Room:
+        assert self._room is not None, "sets are filled before they are copied"
+        return self._room
 
     def _place(self, calls: int) -> None:
         if self._room is None or calls > self._room.places:
