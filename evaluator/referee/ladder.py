@@ -96,6 +96,17 @@ def _sources(request: EvaluationRequest, findings: Findings) -> list[str]:
         raise CandidateFailed(Status.BUILD_ERROR, "no_configuration", str(error)) from error
 
 
+@contextmanager
+def _blamed(process: Process) -> Iterator[None]:
+    """Where timing was too noisy for a number, tell a candidate that made the noise from a host."""
+    try:
+        yield
+    except CandidateFailed as failure:
+        if failure.status is Status.UNSTABLE and process.alive:
+            process.require_idle()
+        raise
+
+
 def _settled(timed: Sequence[Sequence[Block]], effort: Effort) -> Ratio:
     """What the processes say together, or that the host is too noisy."""
     ratio = estimate_together(timed)
@@ -263,7 +274,8 @@ class _Trial(Generic[P]):
             watch = self._arena.watch(process)
             if number not in self._findings.latencies:
                 self._findings.latencies.update(watch.race([number])[1])
-            blocks = watch.blocks(number, self._findings.latencies[number], effort)
+            with _blamed(process):
+                blocks = watch.blocks(number, self._findings.latencies[number], effort)
             self._findings.latencies[number] = estimate(blocks).latency_ms
             process.require_idle()
         process.stop()
