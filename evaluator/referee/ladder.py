@@ -270,12 +270,11 @@ class _Trial(Generic[P]):
 
     def _blocks(self, process: P, number: int, effort: Effort) -> list[Block]:
         """Time a configuration that a process has opened; to be called under the gate."""
-        with self._arena.weights(hidden=self._hidden_weights):
+        with self._arena.weights(hidden=self._hidden_weights), _blamed(process):
             watch = self._arena.watch(process)
             if number not in self._findings.latencies:
                 self._findings.latencies.update(watch.race([number])[1])
-            with _blamed(process):
-                blocks = watch.blocks(number, self._findings.latencies[number], effort)
+            blocks = watch.blocks(number, self._findings.latencies[number], effort)
             self._findings.latencies[number] = estimate(blocks).latency_ms
             process.require_idle()
         process.stop()
