@@ -13,6 +13,7 @@ from evaluator.evaluator import EvaluationRequest, Purpose
 from evaluator.referee.referee import Referee
 from evaluator.referee.timing import LEAST_NOISE_FLOOR
 from evokernel.fast_p import Score, summarise
+from tests.evaluator.referee_cases import first_stable
 from tests.zoo.entries import FAILS, LIBRARY, NO_GAIN, Entry, problem
 
 __all__ = [
@@ -24,7 +25,6 @@ __all__ = [
     "told_of",
 ]
 
-TRIES = 5
 VERIFICATIONS = 2
 MAX_UNJUDGED_SHARE = 0.1
 """A host that is too busy to judge more of the entries of a session has shown too little."""
@@ -69,11 +69,7 @@ def evaluate(referee: Referee, entry: Entry, *, purpose: Purpose = Purpose.SEARC
     what = problem(entry.problem)
     candidate = Candidate.of(what.key, entry.source)
     request = EvaluationRequest(problem=what, candidate=candidate, purpose=purpose)
-    for _ in range(TRIES):
-        verdict = referee.evaluate(request)
-        if verdict.status is not Status.UNSTABLE or outcome(verdict) & entry.verdicts:
-            break
-    return verdict
+    return first_stable(referee, request, lambda verdict: outcome(verdict) & entry.verdicts)
 
 
 def outcome(verdict: Evaluation) -> set[tuple[Status, str] | str]:
