@@ -217,9 +217,9 @@ def open_arena(
             yield arena, session, session.checks
             return
 
-        def draw(number: int) -> None:
+        def draw(number: int) -> CudaCheckSet:
             with bench.gate.shared():
-                session.draws.draw_in_turn(number)
+                return session.draws.draw_in_turn(number)
 
         turns = session.turns = Turns(nullcontext, lambda: False, draw, session.rest)
         with turns.candidate() as turn:

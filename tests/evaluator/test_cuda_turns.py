@@ -38,8 +38,9 @@ class Place:
         yield
         self.notes.append("has none")
 
-    def draw(self, number: int) -> None:
+    def draw(self, number: int) -> str:
         self.drawn.append(number)
+        return f"draw {len(self.drawn)} of set {number}"
 
 
 @pytest.fixture
@@ -47,13 +48,13 @@ def place() -> Place:
     return Place()
 
 
-def together(place: Place, works: Sequence[Callable[[Turn], None]]) -> None:
+def together(place: Place, works: Sequence[Callable[[Turn[str]], None]]) -> None:
     """Let candidates do something side by side, each in a thread.
 
     They come in this order, while somebody else has the place, and wait for it.
     """
 
-    def judged(work: Callable[[Turn], None]) -> None:
+    def judged(work: Callable[[Turn[str]], None]) -> None:
         with place.turns.candidate() as turn:
             work(turn)
 
@@ -70,21 +71,24 @@ def together(place: Place, works: Sequence[Callable[[Turn], None]]) -> None:
 def test_candidates_that_are_there_together_are_judged_set_by_set(place: Place) -> None:
     met = threading.Barrier(3)
 
-    def meets_all(turn: Turn) -> None:
+    told: list[str] = []
+
+    def meets_all(turn: Turn[str]) -> None:
         for number in range(3):
-            with turn.lying(number):
-                pass
+            with turn.lying(number) as drawn:
+                told.append(drawn)
             met.wait(PATIENCE_S)
 
     together(place, [meets_all] * 3)
     assert place.drawn == [0, 1, 2]
+    assert told == [f"draw {n + 1} of set {n}" for n in range(3) for _ in range(3)], "all of one"
 
 
 def test_who_wants_what_lies_there_comes_before_who_has_waited_longer(place: Place) -> None:
     order: list[int] = []
 
-    def meets(number: int) -> Callable[[Turn], None]:
-        def work(turn: Turn) -> None:
+    def meets(number: int) -> Callable[[Turn[str]], None]:
+        def work(turn: Turn[str]) -> None:
             with turn.lying(number):
                 order.append(number)
 
@@ -108,7 +112,7 @@ def test_one_uses_the_place_at_a_time(place: Place) -> None:
     inside: list[int] = []
     most: list[int] = []
 
-    def meets_one(turn: Turn) -> None:
+    def meets_one(turn: Turn[str]) -> None:
         with turn.lying(0):
             inside.append(1)
             most.append(len(inside))
@@ -139,14 +143,14 @@ def test_timing_is_nobody_s_to_keep(place: Place) -> None:
     """Whoever was timed does not come before those that have waited longer."""
     order: list[str] = []
 
-    def is_timed(turn: Turn) -> None:
+    def is_timed(turn: Turn[str]) -> None:
         for _ in range(2):
             with turn.timed():
                 order.append("timed")
                 if len(order) == 1:
                     place.until_waiting(1)
 
-    def meets(turn: Turn) -> None:
+    def meets(turn: Turn[str]) -> None:
         with turn.lying(0):
             order.append("met")
 

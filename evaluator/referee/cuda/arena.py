@@ -82,7 +82,7 @@ class CudaArena:
         bench: CudaBench,
         session: CudaSession,
         sets: Sequence[CudaCheckSet],
-        turn: Turn | None = None,
+        turn: Turn[CudaCheckSet] | None = None,
         *,
         verifies: bool = False,
     ) -> None:
@@ -197,10 +197,10 @@ class CudaArena:
         if self._turn is None:
             yield from sets
             return
-        for number, one in enumerate(sets):
-            with self._turn.lying(number):
+        for number in range(len(sets)):
+            with self._turn.lying(number) as drawn:
                 try:
-                    yield one
+                    yield drawn
                 finally:
                     self._forget(process)
 

@@ -114,12 +114,20 @@ class CudaDraws:
 
     @property
     def checks_in_turn(self) -> tuple[CudaCheckSet, ...]:
-        """The sets of the plan that have one place; each has to be drawn first."""
+        """The sets of the plan that have one place, as surveyed; each is yet to be drawn."""
         return tuple(_unvoted(0, one, self.bounds[one.variant]) for one in self._plan)
 
-    def draw_in_turn(self, at: int) -> None:
-        """Draw one check set of the plan anew, in place of the last one."""
-        self._draw_alone(self._plan[at], nullcontext)
+    def draw_in_turn(self, at: int) -> CudaCheckSet:
+        """Draw one check set of the plan anew, in place of the last one.
+
+        What is permitted on it rests on the reference's error on this set, too: where a few
+        elements decide, as in a softmax of outliers, that differs much from draw to draw.
+        """
+        planned = self._plan[at]
+        own, _ = self._draw_alone(planned, nullcontext)
+        here = _bounds_of(self._opened.outputs, [own])
+        bounds = map(Bound.wider, self.bounds[planned.variant], here)
+        return _unvoted(0, planned, tuple(bounds))
 
     def survey(self, piece: Piece) -> tuple[CudaCheckSet, ...]:
         """Draw all check sets in turn, for their bounds and their votes; the first one twice.

@@ -12,7 +12,7 @@ import numpy as np
 
 from evaluator.referee.correctness import Bound
 from evaluator.referee.cuda.clocks import SealBases
-from evaluator.referee.cuda.draws import CudaDraws, Piece
+from evaluator.referee.cuda.draws import CudaCheckSet, CudaDraws, Piece
 from evaluator.referee.cuda.memory import STOCK_SETS, CudaPlan, require_fit
 from evaluator.referee.cuda.pages import NUM_PAGES, Pages
 from evaluator.referee.cuda.reference import CudaReference, Numbers, Room
@@ -72,7 +72,7 @@ class CudaSession:
         self.evaluations = 0
         self.checks_lock = threading.Lock()
         self.verification_lock = threading.Lock()
-        self.turns: Turns | None = None
+        self.turns: Turns[CudaCheckSet] | None = None
         self.weights_lock = threading.Lock()
         self.constant_weights: tuple[str, ...] = ()
         self.alone_ms = self.fresh_ms = 0.0

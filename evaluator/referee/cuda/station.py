@@ -12,6 +12,7 @@ from evaluator.evaluator import EvaluationRequest, Purpose
 from evaluator.gate import Gate
 from evaluator.referee.cuda.arena import CudaArena, CudaBench
 from evaluator.referee.cuda.device import cores_of, environment_of, fingerprint, gpu_of
+from evaluator.referee.cuda.draws import CudaCheckSet
 from evaluator.referee.cuda.memory import CONTEXT_BYTES, Admission
 from evaluator.referee.cuda.monitor import open_monitor, summary
 from evaluator.referee.cuda.possible import SpeedOfLight
@@ -241,12 +242,12 @@ class CudaStation:
             checks = session.checks
         return _climb(CudaArena(bench, session, checks), request, findings)
 
-    def _turns_of(self, session: CudaSession) -> Turns:
+    def _turns_of(self, session: CudaSession) -> Turns[CudaCheckSet]:
         """Turns on a large problem: it has memory while one of its candidates is judged."""
 
-        def draw(number: int) -> None:
+        def draw(number: int) -> CudaCheckSet:
             with self._bench.gate.shared():
-                session.draws.draw_in_turn(number)
+                return session.draws.draw_in_turn(number)
 
         def rest() -> None:
             if not session.ended:

@@ -12,9 +12,12 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 __all__ = ["Turn", "Turns"]
 
+S = TypeVar("S")
+"""What a set is, once it was drawn."""
 POLL_S = 1.0
 _TIMED = -1
 _NOTHING = -2
@@ -31,14 +34,14 @@ class _Waiting:
     wanted: int
 
 
-class Turns:
+class Turns(Generic[S]):
     """The place of one problem's sets in the device's memory, and who uses it."""
 
     def __init__(
         self,
         admitted: Callable[[], AbstractContextManager[None]],
         others_wait: Callable[[], bool],
-        draw: Callable[[int], object],
+        draw: Callable[[int], S],
         rest: Callable[[], None],
     ) -> None:
         """Start with nothing there.
@@ -48,7 +51,7 @@ class Turns:
                 candidate that had one is judged any more.
             others_wait: Whether others have waited for memory for too long: no further candidate
                 begins then before it was given back.
-            draw: Draws a set of the plan into the place.
+            draw: Draws a set of the plan into the place; returns what it is.
             rest: Gives the place back.
         """
         self._admitted = admitted
@@ -63,9 +66,10 @@ class Turns:
         self._waiting: list[_Waiting] = []
         self._is_used = False
         self._lying = _NOTHING
+        self._drawn: list[S] = []
 
     @contextmanager
-    def candidate(self) -> Iterator[Turn]:
+    def candidate(self) -> Iterator[Turn[S]]:
         """Yield what takes the place for one candidate; memory is held from its first turn on."""
         turn = Turn(self)
         try:
@@ -110,14 +114,18 @@ class Turns:
         return self._users > 1
 
     @contextmanager
-    def lying(self, number: int) -> Iterator[None]:
-        """Use the place while a set of the plan lies there; it is drawn where it does not."""
+    def lying(self, number: int) -> Iterator[S]:
+        """Use the place while a set of the plan lies there; it is drawn where it does not.
+
+        Yields:
+            What was drawn.
+        """
         with self._used(number):
             if self._lying != number:
                 self._lying = _NOTHING
-                self._draw(number)
+                self._drawn = [self._draw(number)]
                 self._lying = number
-            yield
+            yield self._drawn[0]
 
     @contextmanager
     def timed(self) -> Iterator[None]:
@@ -155,18 +163,18 @@ class Turns:
         return next(same, self._waiting[0])
 
 
-class Turn:
+class Turn(Generic[S]):
     """One candidate's use of the place; by one thread.
 
     Args:
         turns: The problem's.
     """
 
-    def __init__(self, turns: Turns) -> None:
+    def __init__(self, turns: Turns[S]) -> None:
         self._turns = turns
         self._has_joined = False
 
-    def lying(self, number: int) -> AbstractContextManager[None]:
+    def lying(self, number: int) -> AbstractContextManager[S]:
         """See `Turns.lying`."""
         self._join()
         return self._turns.lying(number)
