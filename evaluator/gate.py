@@ -21,6 +21,10 @@ from problems.errors import EvaluatorError
 
 __all__ = ["Gate", "Share", "runtime_folder"]
 
+IN_A_ROW_S = 1.0
+"""How long threads of one process time one after the other before shares come: each change from one
+to the other keeps the device waiting for the last of them (0.17 s on a GPU)."""
+
 
 def runtime_folder() -> Path:
     """Return this user's private folder for locks and scratch, made where missing.
@@ -44,6 +48,7 @@ class Gate:
     """Exclusive right to time on this host's device, or a share in its use.
 
     Held alone by one thread of one process at a time, or shared by any number. Not reentrant.
+    Threads of one process that wait to hold it alone hand it to each other for up to a second.
     """
 
     def __init__(self, device: str = "cpu", folder: Path | None = None) -> None:
@@ -57,19 +62,52 @@ class Gate:
         self._path = folder / f"timing-{device}.lock"
         # Whoever waits for the device holds the turn, so that shares cannot keep it for ever.
         self._turn_path = folder / f"turn-{device}.lock"
-        self._thread = threading.Lock()
+        self._changed = threading.Condition()
+        self._waiting = 0
+        self._is_held = False
+        self._device = ExitStack()
+        self._since_s: float | None = None
 
     @contextmanager
     def exclusive(self) -> Iterator[None]:
         """Wait for the device, hold it for the block."""
-        with self._thread, self._locked(fcntl.LOCK_EX):
+        self._take()
+        try:
+            if self._since_s is None:
+                self._device.enter_context(self._locked(fcntl.LOCK_EX))
+                self._since_s = time.monotonic()
             yield
+        finally:
+            with self._changed:
+                self._is_held = False
+                self._hand_over()
 
     @contextmanager
     def shared(self) -> Iterator[None]:
         """Wait until nobody holds the device alone, and keep it so for the block."""
         with self._locked(fcntl.LOCK_SH):
             yield
+
+    def _take(self) -> None:
+        """Wait until no other thread of this process times."""
+        with self._changed:
+            self._waiting += 1
+            try:
+                self._changed.wait_for(lambda: not self._is_held)
+                self._is_held = True
+            finally:
+                self._waiting -= 1
+                if not self._is_held:
+                    # Interrupted, just when it was this thread's turn.
+                    self._hand_over()
+
+    def _hand_over(self) -> None:
+        """Let the next thread have the device; give it back where time is over or none waits."""
+        is_over = self._since_s is not None and time.monotonic() - self._since_s >= IN_A_ROW_S
+        if is_over or not self._waiting:
+            self._since_s = None
+            self._device.close()
+        self._changed.notify()
 
     @contextmanager
     def _locked(self, kind: int) -> Iterator[None]:

@@ -52,6 +52,56 @@ def test_whoever_waits_to_time_comes_before_new_shares(tmp_path: Path) -> None:
     assert order == ["timed", "shared"]
 
 
+@pytest.mark.parametrize(
+    ("in_a_row_s", "expected"),
+    [(60.0, ["timed"] * 3 + ["shared"]), (0.0, ["timed", "shared", "timed", "timed"])],
+    ids=["time is left", "time is over"],
+)
+def test_threads_that_wait_to_time_follow_each_other_for_a_while(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_a_row_s: float, expected: list[str]
+) -> None:
+    monkeypatch.setattr("evaluator.gate.IN_A_ROW_S", in_a_row_s)
+    gate = Gate("gpu", tmp_path)
+    order: list[str] = []
+
+    def time() -> None:
+        with gate.exclusive():
+            order.append("timed")
+
+    def share() -> None:
+        with Gate("gpu", tmp_path).shared():
+            order.append("shared")
+
+    threads = [threading.Thread(target=one) for one in (share, time, time)]
+    with gate.exclusive():
+        for thread in threads:
+            thread.start()
+            thread.join(0.2)
+        order.append("timed")
+    for thread in threads:
+        thread.join(5)
+    assert order == expected
+
+
+def test_a_gate_is_free_for_others_once_nobody_waits_to_time(tmp_path: Path) -> None:
+    gate, other = Gate("gpu", tmp_path), Gate("gpu", tmp_path)
+    order: list[str] = []
+
+    def fail() -> None:
+        with pytest.raises(ValueError, match="wrong"), gate.exclusive():
+            raise ValueError("wrong")
+        order.append("failed")
+
+    thread = threading.Thread(target=fail)
+    with gate.exclusive():
+        thread.start()
+        thread.join(0.2)
+    thread.join(5)
+    with other.exclusive():
+        order.append("timed")
+    assert order == ["failed", "timed"]
+
+
 def timer(folder: Path, order: list[str]) -> Callable[[], None]:
     """What times once, and notes it."""
 
