@@ -5,6 +5,7 @@ EvoKernelError
 ├── ProblemError                    a problem cannot be loaded, traced or rendered
 ├── OperatorError                   an operator was set up wrongly
 ├── EvaluatorError                  the evaluator itself failed (never: a candidate failed)
+│   ├── DeviceCrowded               others have the device's memory at the moment
 │   ├── WorkerDied                  a trusted worker process ended early
 │   └── WorkerTimeout               a trusted worker process missed its deadline
 └── StoreError                      a run's store cannot be read or written
@@ -17,6 +18,7 @@ from __future__ import annotations
 
 __all__ = [
     "ConfigError",
+    "DeviceCrowded",
     "EvaluatorError",
     "EvoKernelError",
     "OperatorError",
@@ -45,6 +47,10 @@ class OperatorError(EvoKernelError):
 
 class EvaluatorError(EvoKernelError):
     """The evaluator itself failed; says nothing about a candidate."""
+
+
+class DeviceCrowded(EvaluatorError):
+    """A trusted worker process found no memory on the device, which is others' at the moment."""
 
 
 class WorkerDied(EvaluatorError):

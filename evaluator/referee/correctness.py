@@ -113,10 +113,6 @@ class Bound:
     rms: float
     peak: float
 
-    def wider(self, other: Bound) -> Bound:
-        """Return the bound that permits what either does."""
-        return Bound(rms=max(self.rms, other.rms), peak=max(self.peak, other.peak))
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mismatch:

@@ -97,6 +97,16 @@ def _sources(request: EvaluationRequest, findings: Findings) -> list[str]:
 
 
 @contextmanager
+def _noted(outcomes: dict[int, Status], number: int) -> Iterator[None]:
+    """Note as what a configuration fails."""
+    try:
+        yield
+    except CandidateFailed as failure:
+        outcomes[number] = failure.status
+        raise
+
+
+@contextmanager
 def _blamed(process: Process) -> Iterator[None]:
     """Where timing was too noisy for a number, tell a candidate that made the noise from a host."""
     try:
@@ -175,13 +185,9 @@ class _Trial(Generic[P]):
         The process is left halted for `require_unchanged`, since what it costs to look at it and
         to end it should not keep the gate; but where memory is scarce a fresh one is ended.
         """
-        with self._arena.timing():
+        with _noted(self._findings.outcomes, number), self._arena.timing():
             with self._on_the_clock([number], fresh=fresh, hidden=self._hidden_weights) as process:
-                try:
-                    blocks = self._blocks(process, number, effort)
-                except CandidateFailed as failure:
-                    self._findings.outcomes[number] = failure.status
-                    raise
+                blocks = self._blocks(process, number, effort)
             if fresh and self._arena.one_process:
                 self._end(process)
         return blocks

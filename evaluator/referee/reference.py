@@ -11,7 +11,7 @@ from evaluator.referee.deadlines import Deadlines
 from evaluator.referee.spawner import Worker
 from evaluator.values import Permitted
 from evaluator.wire import CROWDED, ChannelClosed, ValueSpec
-from problems.errors import EvaluatorError, ProblemError, WorkerDied, WorkerTimeout
+from problems.errors import DeviceCrowded, ProblemError, WorkerDied, WorkerTimeout
 from problems.problem import Problem
 
 __all__ = ["OpenedProblem", "ReferenceWorker"]
@@ -144,7 +144,7 @@ class ReferenceWorker:
             crowded = op != "open" or reply.get("reason") == CROWDED
             if reply.get("status") == Status.OUT_OF_MEMORY and crowded:
                 # It fits, or it would not be open, or nobody can tell: others have the memory now.
-                raise EvaluatorError(
+                raise DeviceCrowded(
                     f"problem {label} found no memory in step {op!r}: others have it at the moment"
                 )
             log = " ".join(str(reply.get("log", "")).split())

@@ -111,6 +111,10 @@ class StandInDriver:
     def crowded(self) -> bool:
         return False
 
+    @property
+    def memory(self) -> tuple[int, int]:
+        return 1 << 40, 1 << 40
+
     def trim(self) -> None:
         return
 

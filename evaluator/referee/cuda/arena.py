@@ -18,6 +18,7 @@ from evaluator.referee.correctness import judge
 from evaluator.referee.cuda.ahead import compile_ahead
 from evaluator.referee.cuda.candidate import CudaCandidate, CudaOutputs, unreadable
 from evaluator.referee.cuda.draws import CudaCheckSet
+from evaluator.referee.cuda.hoarding import alone_in_memory, telling_hoarders
 from evaluator.referee.cuda.monitor import Conditions, Monitor, joined
 from evaluator.referee.cuda.session import CudaSession
 from evaluator.referee.cuda.starting import furnish, started
@@ -27,7 +28,7 @@ from evaluator.referee.cuda.twins import TwinnedWatch, has_twins, twin_of
 from evaluator.referee.deadlines import Deadlines
 from evaluator.referee.device import CoreSets
 from evaluator.referee.effort import LONG_VERIFY_EFFORT, VERIFY_EFFORT
-from evaluator.referee.failure import CandidateFailed, host_noisy
+from evaluator.referee.failure import CandidateFailed
 from evaluator.referee.spawner import Spawner, WorkerPlan
 
 __all__ = ["CudaArena", "CudaBench"]
@@ -107,6 +108,7 @@ class CudaArena:
         self._hidden_weights = True
         self._watches: list[CudaStopwatch | TwinnedWatch] = []
         self._timed: list[CudaCandidate] = []
+        self._processes: list[CudaCandidate] = []
 
     def build_folder(self) -> Path:
         """Make a private folder for build artefacts."""
@@ -140,7 +142,9 @@ class CudaArena:
         plan = replace(bench.trial_plan, build=build, build_writable=True)
         if not timed:
             plan = replace(plan, cpus=bench.cores.other)
-        return started(self._session, bench.spawner, plan, bench.deadlines)
+        process = started(self._session, bench.spawner, plan, bench.deadlines)
+        self._processes.append(process)
+        return process
 
     def look(self, process: CudaCandidate, index: int) -> Accuracy:
         """Check one configuration on the first set, the same for all of them."""
@@ -157,7 +161,7 @@ class CudaArena:
         share = Share(self.gate, SHARE_S if self._turn is None else 0)
 
         def judge_set(one: CudaCheckSet, accuracy: Accuracy) -> CandidateFailed | None:
-            with share.piece(), self._alone_in_memory():
+            with share.piece(), alone_in_memory(self._turn):
                 return self._judge(process, index, one, accuracy)
 
         def load_weights() -> bool:
@@ -165,7 +169,7 @@ class CudaArena:
             with self._session.weights_lock:
                 return process.load_weights(index)
 
-        with closing(self._lying(process, sets)) as lying, share:
+        with self._telling_hoarders(), closing(self._lying(process, sets)) as lying, share:
             return check_sets(
                 lying,
                 judge_set,
@@ -174,18 +178,8 @@ class CudaArena:
                 self._session.constant_weights,
             )
 
-    @contextmanager
-    def _alone_in_memory(self) -> Iterator[None]:
-        """Let nobody fail for memory that another candidate of the problem may have kept."""
-        is_shared = self._turn is not None and self._turn.is_shared
-        try:
-            yield
-        except CandidateFailed as failure:
-            is_shared = is_shared or (self._turn is not None and self._turn.is_shared)
-            if failure.status is Status.OUT_OF_MEMORY and is_shared:
-                log = "another candidate of this problem may have had the memory that was missing"
-                raise host_noisy(log) from failure
-            raise
+    def _telling_hoarders(self) -> AbstractContextManager[None]:
+        return telling_hoarders(self._session, self._processes, self.gate.shared)
 
     def _lying(
         self, process: CudaCandidate, sets: Sequence[CudaCheckSet]
@@ -223,6 +217,11 @@ class CudaArena:
     @contextmanager
     def timing(self) -> Iterator[None]:
         """Hold the place of the sets where there is one; see `Arena.timing`."""
+        with self._telling_hoarders(), self._placed():
+            yield
+
+    @contextmanager
+    def _placed(self) -> Iterator[None]:
         if self._turn is None:
             try:
                 yield

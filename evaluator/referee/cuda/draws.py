@@ -126,7 +126,7 @@ class CudaDraws:
         planned = self._plan[at]
         own, _ = self._draw_alone(planned, nullcontext)
         here = _bounds_of(self._opened.outputs, [own])
-        bounds = map(Bound.wider, self.bounds[planned.variant], here)
+        bounds = map(_wider, self.bounds[planned.variant], here)
         return _unvoted(0, planned, tuple(bounds))
 
     def survey(self, piece: Piece) -> tuple[CudaCheckSet, ...]:
@@ -215,6 +215,11 @@ def _bounds_of(outputs: Sequence[ValueSpec], sets: list[list[Deviation]]) -> tup
         bound_of(owns, spec.dtype)
         for spec, owns in zip(outputs, zip(*sets, strict=True), strict=True)
     )
+
+
+def _wider(one: Bound, other: Bound) -> Bound:
+    """The bound that permits what either does."""
+    return Bound(rms=max(one.rms, other.rms), peak=max(one.peak, other.peak))
 
 
 def _passing(found: dict[str, Deviation], bound: Bound) -> str | None:

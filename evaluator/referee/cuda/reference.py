@@ -273,9 +273,14 @@ class CudaReference:
         """Measure a candidate's outputs of a timed call against those of the last leg."""
         return _readable(self._ask("compare_timed", call=call, outputs=list(outputs)))
 
-    def trim(self) -> None:
-        """Give cached memory back, so that outputs of legs get theirs as a candidate's do."""
-        self._ask("trim")
+    def trim(self) -> tuple[int, int]:
+        """Give cached memory back, so that outputs of legs get theirs as a candidate's do.
+
+        Returns:
+            The bytes of the GPU's memory that nobody has then, and all of it.
+        """
+        reply = self._ask("trim")
+        return int(reply["free"]), int(reply["total"])
 
     def rest(self) -> None:
         """Give back what is not needed before the next candidate."""

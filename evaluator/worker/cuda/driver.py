@@ -97,6 +97,11 @@ class Driver(Protocol):
         """Whether other processes have much of the device's memory."""
         ...
 
+    @property
+    def memory(self) -> tuple[int, int]:
+        """Bytes of the device's memory that nobody has, and all of it."""
+        ...
+
     def register(self, address: int, num_bytes: int) -> int:
         """Let the device reach pages of this process's memory; return their address there."""
         ...
@@ -194,9 +199,14 @@ class GpuDriver:
     @property
     def crowded(self) -> bool:
         """A quarter of the memory or more is not torch's here; see `Driver.crowded`."""
-        free, total = torch.cuda.mem_get_info(self.device)
+        free, total = self.memory
         others = total - free - torch.cuda.memory_reserved(self.device)
         return others > _CROWDED_SHARE * total
+
+    @property
+    def memory(self) -> tuple[int, int]:
+        """Ask the driver; see `Driver.memory`."""
+        return torch.cuda.mem_get_info(self.device)
 
     def register(self, address: int, num_bytes: int) -> int:
         """Pin and map pages; see `Driver.register`."""

@@ -268,7 +268,8 @@ class CudaReferenceWorker:
         self._mappings.let_go()
         self._leg.clear()
         self._driver.trim()
-        return {}
+        free, total = self._driver.memory
+        return {"free": free, "total": total}
 
     def _rest(self, request: dict[str, Any]) -> dict[str, Any]:
         """Give back everything but the model."""
