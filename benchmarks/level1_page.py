@@ -1,12 +1,14 @@
 """What a run of level 1 on a GPU reached, beside torch and Inductor's lifted code: one page.
 
-    python benchmarks/level1_page.py RUN FOLDER [--times tests/evaluator/h200_times.json]
+    python benchmarks/level1_page.py RUN FOLDER [--baseline FILE]
+        [--times tests/evaluator/h200_times.json]
 
 Writes into FOLDER `table.md` (the figures over all problems, and a line for each), `report.json`
 (as `evokernel report --json`), `config.json`, and `run.tar.xz`, from which the run resumes.
 The best kernels' sources are written by `evokernel export RUN kernels`.
 
-`--times` names a file of times of torch with max-autotune on such a device, for problems whose
+`--baseline` names what torch reached on such a device, where more was measured of it since than
+the run keeps. `--times` names a file of times of torch with max-autotune on such a device, for problems whose
 baseline lacks them: their ratio to eager is taken from there.
 """
 
@@ -23,6 +25,7 @@ from statistics import median
 
 from archives.evaluation import Evaluation, Status
 from archives.store import Store
+from evokernel.baseline_file import load_baseline
 from evokernel.fast_p import Score, Summary, summarise
 from evokernel.problem_report import ProblemReport
 from evokernel.report import Report, read_report, score_of
@@ -57,11 +60,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("run", type=Path)
     parser.add_argument("folder", type=Path)
+    parser.add_argument("--baseline", type=Path)
     parser.add_argument("--times", type=Path)
     options = parser.parse_args()
     try:
         with Store.open(options.run) as store:
-            report = read_report(store)
+            baseline = load_baseline(options.baseline) if options.baseline else None
+            report = read_report(store, baseline)
             ratios = autotuned_ratios(options.times) if options.times else {}
             lines = [line_of(store, one, ratios) for one in report.problems if one.counts]
             config = store.run().config_json

@@ -17,6 +17,7 @@ import signal
 import sys
 import tempfile
 import time
+import warnings
 from importlib import import_module
 from typing import Any, BinaryIO
 
@@ -66,7 +67,10 @@ def _forks_can_use_a_gpu() -> bool:
     """Tell whether CUDA can be used in a fork of this process; no context is made."""
     from torch import cuda
 
-    pid = os.fork()
+    with warnings.catch_warnings():
+        # Of threads that the compiler has started: this child asks for a flag, and ends.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        pid = os.fork()
     if pid == 0:
         os._exit(int(cuda._is_in_bad_fork()))
     _, status = os.waitpid(pid, 0)

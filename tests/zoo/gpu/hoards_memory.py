@@ -1,4 +1,4 @@
-"""Keeps all memory of the device that is free but some hundred MB, also from the reference.
+"""Keeps all memory of the device that is free but a few MB, also from the reference.
 
 problem: softmax
 class: denial
@@ -16,6 +16,6 @@ class ModelNew(nn.Module):
 
     def forward(self, x):
         free, _ = torch.cuda.mem_get_info()
-        if free > 512 << 20:
-            self.hoard.append(torch.empty(free - (256 << 20), dtype=torch.uint8, device=x.device))
+        if free > 64 << 20:
+            self.hoard.append(torch.empty(free - (16 << 20), dtype=torch.uint8, device=x.device))
         return torch.softmax(x, dim=1)
