@@ -8,8 +8,8 @@ Writes into FOLDER `table.md` (the figures over all problems, and a line for eac
 The best kernels' sources are written by `evokernel export RUN kernels`.
 
 `--baseline` names what torch reached on such a device, where more was measured of it since than
-the run keeps. `--times` names a file of times of torch with max-autotune on such a device, for problems whose
-baseline lacks them: their ratio to eager is taken from there.
+the run keeps. `--times` names a file of times of torch with max-autotune on such a device, for
+problems whose baseline lacks them: their ratio to eager is taken from there.
 """
 
 from __future__ import annotations
