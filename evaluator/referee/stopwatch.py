@@ -25,7 +25,7 @@ from archives.evaluation import Status
 from evaluator.referee.arrays import Array
 from evaluator.referee.candidate_process import CandidateProcess, Outputs
 from evaluator.referee.correctness import Mismatch, deviation, judge, mismatch_of_spec
-from evaluator.referee.effort import Effort
+from evaluator.referee.effort import HOPELESS_SPEEDUP, Effort
 from evaluator.referee.failure import CandidateFailed, host_noisy
 from evaluator.referee.foreign_memory import can_read_memory
 from evaluator.referee.halving import halve
@@ -56,8 +56,6 @@ SLOPE_AGREEMENT = 1.5
 """Readings further apart than this accuse the host, not the candidate."""
 DEFERRED_MS = 0.5
 """Fetching an output may take that much longer from a candidate than from the reference."""
-HOPELESS_SPEEDUP = 0.7
-"""A candidate that is slower than this in every block needs no precise time."""
 
 
 class Stopwatch:
@@ -103,12 +101,12 @@ class Stopwatch:
         self._candidate.stop()
         calls = self._warm_up(index, latency_ms)
         kept: list[Block] = []
-        for _ in range(effort.rounds):
+        for left in reversed(range(effort.rounds)):
             found = self._round(index, calls, effort)
             if self._kept is not None:
                 self._kept.require_unchanged(self._candidate)
             kept += self._undisturbed(found if kept else warm_blocks(found))
-            if len(kept) >= MIN_BLOCKS and estimate(kept).width <= effort.max_width:
+            if len(kept) >= MIN_BLOCKS and effort.is_enough(estimate(kept), left):
                 self._require_slope(index, calls, estimate(kept))
                 self._require_prompt(estimate(kept))
                 half = partial(self._half, index, 1)

@@ -291,7 +291,7 @@ class TestVerifiedShortCalls:
             body = "\n    def forward(self, x):\n        return torch.softmax(x, 1)\n"
             candidate.open(0, HEAD + body)
             arena.furnish(candidate)
-            less = replace(effort, blocks=4, max_width=1e9)
+            less = replace(effort, blocks=4, enough_width=1e9, max_width=1e9)
             try:
                 speedup = estimate(arena.watch(candidate).blocks(0, 1.0, less)).speedup
             finally:

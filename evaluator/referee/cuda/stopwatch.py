@@ -31,7 +31,7 @@ from evaluator.referee.cuda.sealed import SealedClock
 from evaluator.referee.cuda.session import CudaSession
 from evaluator.referee.cuda.starting import timed_room
 from evaluator.referee.cuda.timed_outputs import TimedOutputs
-from evaluator.referee.effort import Effort
+from evaluator.referee.effort import HOPELESS_SPEEDUP, Effort
 from evaluator.referee.failure import CandidateFailed, host_noisy
 from evaluator.referee.halving import halve
 from evaluator.referee.single_calls import LEAST_CLAIM, held_to_single_calls
@@ -45,7 +45,7 @@ from evaluator.referee.timing import (
     slope_ms,
 )
 
-__all__ = ["HOPELESS_SPEEDUP", "CudaStopwatch", "calls_per_leg"]
+__all__ = ["CudaStopwatch", "calls_per_leg"]
 
 MIN_BLOCKS = 3
 LEAST_LEG_MS = 2.0
@@ -59,7 +59,6 @@ SHORT_LEG_MS = 0.002
 """What the first call of a leg differs by from others, by events."""
 SLOWED_FACTOR = 1.25
 """A reference leg that much slower than the reference alone says nothing about a candidate."""
-HOPELESS_SPEEDUP = 0.7
 DISTURBED_PAUSE_S = 0.05
 WARM_UP_MS = 20.0
 WARM_UP_LEGS = 4
@@ -158,11 +157,11 @@ class CudaStopwatch:
         self._legs.clear()
         self._rests_ms.clear()
         kept: list[Block] = []
-        for _ in range(effort.rounds):
+        for left in reversed(range(effort.rounds)):
             kept += self._undisturbed(self._round(index, calls, effort))
             if self._monitor is not None:
                 self.conditions = self._monitor.conditions
-            if len(kept) >= MIN_BLOCKS and estimate(kept).width <= effort.max_width:
+            if len(kept) >= MIN_BLOCKS and effort.is_enough(estimate(kept), left):
                 if self._is_trusted:
                     return kept
                 confirmed = self._confirmed(index, calls, kept, effort)

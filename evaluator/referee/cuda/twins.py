@@ -22,8 +22,7 @@ from evaluator.referee.cuda.candidate import CudaCandidate
 from evaluator.referee.cuda.monitor import NOTHING_SEEN
 from evaluator.referee.cuda.session import CudaSession
 from evaluator.referee.cuda.starting import open_as_candidate
-from evaluator.referee.cuda.stopwatch import HOPELESS_SPEEDUP
-from evaluator.referee.effort import Effort
+from evaluator.referee.effort import HOPELESS_SPEEDUP, Effort
 from evaluator.referee.failure import CandidateFailed
 from evaluator.referee.timing import Block, estimate
 
