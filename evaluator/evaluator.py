@@ -122,8 +122,7 @@ class Evaluator(Protocol):
             option_sets: Names of the sets.
 
         Returns:
-            One for each set, those that failed with a reason; empty where code for the device is
-            not lifted.
+            One for each set, those that failed with a reason.
 
         Raises:
             EvaluatorError: The evaluator failed.

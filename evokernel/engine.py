@@ -27,7 +27,7 @@ from evokernel.heap import settled_heap
 from evokernel.heirlooms import read_heirlooms
 from evokernel.judging import Judge
 from evokernel.kin import Kin, transfers, who_is_due
-from evokernel.lifts import LIFTING_OPERATOR, lift_once, option_sets
+from evokernel.lifts import lift_once, option_sets
 from evokernel.linting import lint_once
 from evokernel.matching import ChooseBaseline, Matching
 from evokernel.monitor import Monitor, ProblemView
@@ -190,6 +190,7 @@ class Engine:
             config=self._config.evaluation,
             solved_share=self._config.search.solved_share(capacity.device.kind),
         )
+        self._option_sets = option_sets(self._config.operators, capacity.device.kind)
         if self._store.run().noisy:
             self.monitor.note = "noisy host"
         self.budget.evaluations = self._store.counts().evaluations
@@ -266,9 +267,8 @@ class Engine:
                     if extra or not search.closed:
                         await lint_once(self._store, self._evaluator, search)
                         await trace_once(self._store, self._evaluator, search)
-                        if LIFTING_OPERATOR in self._operators:
-                            wanted = option_sets(self._config.operators)
-                            await lift_once(self._store, self._evaluator, search, wanted)
+                        if self._option_sets:
+                            await lift_once(self._store, self._evaluator, search, self._option_sets)
                         await self._generation(search, generation)
                         self.monitor.steps_done += 1
                     if generation < last and not search.closed:

@@ -19,9 +19,9 @@ from archives.store import Store
 from evaluator.evaluator import Evaluator
 from evokernel.config import OperatorsConfig
 from evokernel.search import ProblemSearch
-from operators.compiler import LIFTED_SETS
+from operators.compiler import LIFTED_SETS, ON_CPU
 from problems.errors import EvaluatorError, StoreError
-from problems.lifted import OPTION_SETS, Lifted
+from problems.lifted import OPTION_SETS, SETS_OF, Lifted
 from problems.problem import Problem
 
 __all__ = ["LIFTING_OPERATOR", "TRIES", "lift_once", "lifted_code", "option_sets", "read_lifted"]
@@ -34,9 +34,17 @@ _DAMAGES = (OSError, EOFError, zlib.error, ValueError, TypeError, KeyError, Attr
 _LOG = logging.getLogger(__name__)
 
 
-def option_sets(config: OperatorsConfig) -> tuple[str, ...]:
-    """Return the names of the sets of options that a run wants compiled."""
-    return tuple(OPTION_SETS)[: LIFTED_SETS.of(config.settings.get(LIFTING_OPERATOR, {}))]
+def option_sets(config: OperatorsConfig, device_kind: str) -> tuple[str, ...]:
+    """Return the names of the sets of options that a run wants compiled; empty: none.
+
+    Args:
+        config: Of the run's operators.
+        device_kind: Of what it is measured on, "cuda" or "cpu".
+    """
+    settings = config.settings.get(LIFTING_OPERATOR, {})
+    if LIFTING_OPERATOR not in config.use or (device_kind == "cpu" and not ON_CPU.of(settings)):
+        return ()
+    return SETS_OF[device_kind][: LIFTED_SETS.of(settings)]
 
 
 async def lift_once(

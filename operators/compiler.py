@@ -15,16 +15,20 @@ from operators.lifting.kernels import Unliftable
 from operators.lifting.program import write_lifted
 from operators.operator import OperatorContext, Parent, Proposal
 from operators.settings import CONFIGURATIONS, Setting
-from problems.lifted import OPTION_SETS, Lifted
+from problems.lifted import SETS_OF, Lifted
 from problems.problem import Problem
 
-__all__ = ["COMPILER", "LIFTED_SETS", "Compiler"]
+__all__ = ["COMPILER", "LIFTED_SETS", "ON_CPU", "Compiler"]
 
 Point = dict[str, bool | int | float | str]
 _TRIES = 20
 
-LIFTED_SETS = Setting(name="option_sets", default=len(OPTION_SETS), least=1, most=len(OPTION_SETS))
+_MOST_SETS = max(len(sets) for sets in SETS_OF.values())
+LIFTED_SETS = Setting(name="option_sets", default=_MOST_SETS, least=1, most=_MOST_SETS)
 """Option sets that Inductor compiles a reference under, the cheap ones first."""
+ON_CPU = Setting(name="on_cpu", default=0, least=0, most=1)
+"""Whether it compiles for a CPU, too: 1 or 0. It takes 5 s of a core a problem there, and each
+program 2 s to build, three times what sketches in C++ take, most of it in torch's headers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +42,7 @@ class Compiler:
     name: str = "compiler"
     num_parents: tuple[int, int] = (0, 0)
     from_failures: bool = False
-    settings: tuple[Setting, ...] = (CONFIGURATIONS, LIFTED_SETS, REPEATS)
+    settings: tuple[Setting, ...] = (CONFIGURATIONS, LIFTED_SETS, ON_CPU, REPEATS)
 
     def applies(self, context: OperatorContext) -> bool:
         """Tell whether Inductor wrote anything for this problem."""

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from types import MappingProxyType
 from typing import Any
 
-__all__ = ["OPTION_SETS", "Argument", "Kernel", "Lifted", "Output"]
+__all__ = ["OPTION_SETS", "SETS_OF", "Argument", "Kernel", "Lifted", "Output"]
 
 _TEMPLATES = {
     "max_autotune": True,
@@ -30,11 +30,20 @@ OPTION_SETS: Mapping[str, Mapping[str, object]] = MappingProxyType(
         "templates": _TEMPLATES,
         "coordinate_descent": {"coordinate_descent_tuning": True},
         "templates_unfused": {**_TEMPLATES, "epilogue_fusion": False, "prologue_fusion": False},
+        "narrow_vectors": {"cpp.simdlen": 256},
     }
 )
-"""Inductor's options by the name of their set; keys are those of `torch._inductor.config`.
+"""Inductor's options by the name of their set; keys are those of `torch._inductor.config`."""
 
-Those that only write code come first; the last four time variants on the device as well.
+SETS_OF: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "cuda": tuple(name for name in OPTION_SETS if name != "narrow_vectors"),
+        "cpu": ("default", "narrow_vectors", "no_layout"),
+    }
+)
+"""The sets that say something to a kind of device.
+
+Those that only write code come first; on a GPU the last four time variants there as well.
 """
 
 
@@ -95,6 +104,8 @@ class Lifted:
         several: Whether the model returns a tuple or list.
         kernels: What is known of its kernels, by name; empty where they were not run.
         torch: The version of torch that wrote it.
+        device: Kind of device that it is for, "cuda" or "cpu".
+        vector_bits: Width of the vectors in its C++; 0: none.
     """
 
     options: str
@@ -106,6 +117,8 @@ class Lifted:
     several: bool = False
     kernels: Mapping[str, Kernel]
     torch: str = ""
+    device: str = "cuda"
+    vector_bits: int = 0
 
     def __hash__(self) -> int:
         """Tell texts apart; what else there is belongs to the text."""

@@ -105,12 +105,15 @@ class CpuStation:
         )
 
     @property
-    def lift_plan(self) -> WorkerPlan | None:
-        """None: Inductor's C++ is not lifted."""
-        return None
+    def lift_plan(self) -> WorkerPlan:
+        """On the spare cores; as many threads as are timed, since Inductor writes for so many."""
+        bench = self._bench
+        return WorkerPlan(
+            role="lift", cpus=bench.cores.other, threads=bench.cores.threads, memory_bytes=None
+        )
 
     def lifting(self, num_bytes: int) -> AbstractContextManager[None]:
-        """Hold nothing: there is no such worker."""
+        """Hold nothing: what a run of a reference takes, any candidate takes."""
         return nullcontext()
 
     def sharing(self) -> AbstractContextManager[None]:

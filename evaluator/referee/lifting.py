@@ -42,15 +42,12 @@ def lift(
         option_sets: Inductor's options by the name of their set.
 
     Returns:
-        One for each option set, in order, those that failed with a reason; empty where code for
-        the device is not lifted.
+        One for each option set, in order, those that failed with a reason.
 
     Raises:
         EvaluatorError: No process can be started.
     """
     plan = station.lift_plan
-    if plan is None:
-        return ()
     found: list[Lifted] = []
     num_bytes = bytes_of_run(graph)
     while len(found) < len(option_sets):

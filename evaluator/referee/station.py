@@ -54,8 +54,8 @@ class Station(Protocol):
         ...
 
     @property
-    def lift_plan(self) -> WorkerPlan | None:
-        """How a worker that lets Inductor compile is to run; None: not for this device."""
+    def lift_plan(self) -> WorkerPlan:
+        """How a worker that lets Inductor compile is to run."""
         ...
 
     def lifting(self, num_bytes: int) -> AbstractContextManager[None]:

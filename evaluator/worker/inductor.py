@@ -41,12 +41,14 @@ class Record:
         arguments: What the generated code was called with.
         results: What it returned.
         may_run: Whether it may run by now.
+        vector_bits: Width of the vectors in its C++; 0: none.
     """
 
     codes: list[str] = field(default_factory=list)
     arguments: list[Any] = field(default_factory=list)
     results: list[Any] = field(default_factory=list)
     may_run: bool = False
+    vector_bits: int = 0
 
 
 def backend_of(record: Record, options: Mapping[str, object]) -> Callable[..., Any]:
@@ -57,6 +59,7 @@ def backend_of(record: Record, options: Mapping[str, object]) -> Callable[..., A
         # Typed as one of its bases.
         compiled: Any = compile_fx_inner(graph, examples, **settings)
         generated = compiled.current_callable
+        record.vector_bits = _vector_bits()
 
         def recording(arguments: list[Any]) -> Any:  # noqa: ANN401
             record.arguments = list(arguments)
@@ -78,8 +81,12 @@ def backend_of(record: Record, options: Mapping[str, object]) -> Callable[..., A
 
 @contextmanager
 def watching(record: Record) -> Iterator[None]:
-    """Keep the code that Inductor writes, and what each kernel may be launched with, in a block."""
+    """Keep the code that Inductor writes, and what each kernel may be launched with, in a block.
+
+    Kernels in C++ are not built, and do nothing: there is nothing to be read of them in running.
+    """
     from torch._functorch import config as functorch_config
+    from torch._inductor.async_compile import AsyncCompile
     from torch._inductor.graph import GraphLowering
     from torch._inductor.runtime.triton_heuristics import CachingAutotuner
 
@@ -95,8 +102,20 @@ def watching(record: Record) -> Iterator[None]:
             mock.patch.object(GraphLowering, "save_output_code", record.codes.append)
         )
         stack.enter_context(mock.patch.object(CachingAutotuner, "__init__", keep_configurations))
+        stack.enter_context(mock.patch.object(AsyncCompile, "cpp_pybinding", _not_built))
         stack.enter_context(_choosing_one_template())
         yield
+
+
+def _not_built(*_: object) -> Callable[..., None]:
+    return lambda *_: None
+
+
+def _vector_bits() -> int:
+    from torch._inductor.cpu_vec_isa import pick_vec_isa
+
+    vectors = pick_vec_isa()
+    return int(vectors.bit_width()) if vectors else 0
 
 
 @contextmanager

@@ -41,6 +41,8 @@ class LiftWorker:
 
         # More than one would be processes that are started through sockets.
         config.compile_threads = 1
+        # Else it builds programs, and loads them in further processes, to ask for vectors.
+        config.cpp.vec_isa_ok = True
         return {}
 
     def _open(self, request: dict[str, Any]) -> dict[str, Any]:

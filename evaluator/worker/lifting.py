@@ -153,6 +153,8 @@ class Lifter:
             several=several,
             kernels=kernels_of(module),
             torch=str(torch.__version__),
+            device=self._device.type,
+            vector_bits=record.vector_bits,
         )
 
     def _failed(self, reason: str, detail: str) -> Lifted:

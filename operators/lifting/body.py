@@ -6,6 +6,7 @@ import ast
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from operators.lifting.cpp import call_of
 from operators.lifting.generated import Generated
 from operators.lifting.kernels import Unliftable
 from operators.lifting.launches import Parameters, grid_of
@@ -175,6 +176,9 @@ class _Writer:
             self._check(call)
         elif name.endswith(".run"):
             self._launch(name.removesuffix(".run"), call)
+        elif name in self._generated.cpp:
+            arguments = [self._expression(argument) for argument in call.args]
+            self.body.lines.append(call_of(name, self._generated.cpp[name], arguments))
         else:
             self.body.lines.append(self._expression(call))
 

@@ -8,7 +8,20 @@ from dataclasses import dataclass
 
 from operators.lifting.kernels import TritonKernel, Unliftable, read_kernel
 
-__all__ = ["Generated", "read_generated"]
+__all__ = ["CppKernel", "Generated", "read_generated"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CppKernel:
+    """A kernel in C++.
+
+    Attributes:
+        types: Of its arguments, in C.
+        text: What it includes, and one function named "kernel".
+    """
+
+    types: tuple[str, ...]
+    text: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,14 +31,14 @@ class Generated:
     Attributes:
         kernels: Triton kernels by name.
         choices: Names of kernels by the name of a choice that Inductor makes at run time.
-        cpp: C++ kernels by name: (types of the arguments, text).
+        cpp: C++ kernels by name.
         call: The function that allocates, and calls kernels and libraries.
         aliases: What the module's other top-level names stand for, such as "aten".
     """
 
     kernels: Mapping[str, TritonKernel]
     choices: Mapping[str, tuple[str, ...]]
-    cpp: Mapping[str, tuple[tuple[str, ...], str]]
+    cpp: Mapping[str, CppKernel]
     call: ast.FunctionDef
     aliases: Mapping[str, str]
 
@@ -42,7 +55,7 @@ def read_generated(code: str) -> Generated:
         raise Unliftable("unknown_module", f"Inductor's code does not parse: {error}") from error
     kernels: dict[str, TritonKernel] = {}
     choices: dict[str, tuple[str, ...]] = {}
-    cpp: dict[str, tuple[tuple[str, ...], str]] = {}
+    cpp: dict[str, CppKernel] = {}
     aliases: dict[str, str] = {}
     for statement in tree.body:
         if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
@@ -58,7 +71,8 @@ def read_generated(code: str) -> Generated:
         elif made_by == "async_compile.multi_kernel":
             choices[target.id] = _names(value.args[1])
         elif made_by == "async_compile.cpp_pybinding":
-            cpp[target.id] = (tuple(ast.literal_eval(value.args[0])), _text(value.args[1]))
+            types = tuple(ast.literal_eval(value.args[0]))
+            cpp[target.id] = CppKernel(types=types, text=_text(value.args[1]))
         else:
             raise Unliftable("unknown_kernel", f"{target.id} is made by {made_by}")
     return Generated(kernels=kernels, choices=choices, cpp=cpp, call=_call(tree), aliases=aliases)

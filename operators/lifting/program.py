@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from archives.configuration import Configuration, Space
 from operators.lifting.body import CHECKED, REINTERPRET, Body, write_body
+from operators.lifting.cpp import definitions_of
 from operators.lifting.generated import Generated, read_generated
 from operators.lifting.kernels import TritonKernel, Unliftable
 from operators.lifting.launches import FOLDED_GRID
@@ -30,6 +31,7 @@ _IMPORTS = {
     "libdevice": f"{_TRITON} libdevice",
     "tl_math": f"{_TRITON} math as tl_math",
     "math": "import math",
+    **{name: f"import {name}" for name in ("ctypes", "hashlib", "os", "subprocess", "tempfile")},
 }
 """What generated kernels may name, and the line that imports it."""
 _HELPERS = {"checked": CHECKED, "reinterpret": REINTERPRET}
@@ -57,15 +59,15 @@ def write_lifted(problem: Problem, lifted: Lifted) -> str:
         Unliftable: The generated code, or the reference's, has a form that is not known.
     """
     generated = read_generated(lifted.code)
-    if generated.cpp:
-        raise Unliftable("cpp_kernels", "kernels in C++ are not lifted")
+    if generated.cpp and lifted.device != "cpu":
+        raise Unliftable("cpp_kernels", "some of its kernels are for the CPU")
     reference = _reference(problem)
     inputs = [a.arg for a in (*reference.args.posonlyargs, *reference.args.args)][1:]
     if any(a.input is not None and a.input >= len(inputs) for a in lifted.arguments):
         raise Unliftable("unknown_signature", "forward takes its arguments as a whole")
     tuning = tuning_of(generated, lifted)
     body = write_body(generated, lifted, inputs, tuning.kernels, tuning.chosen)
-    definitions = _definitions(generated, body)
+    definitions = _definitions(generated, lifted, body)
     parts = _Parts(
         imports=_imports([*definitions, "\n".join(body.lines)]),
         space=tuning.space,
@@ -76,12 +78,14 @@ def write_lifted(problem: Problem, lifted: Lifted) -> str:
     return _composed(problem, lifted, body, parts)
 
 
-def _definitions(generated: Generated, body: Body) -> tuple[str, ...]:
+def _definitions(generated: Generated, lifted: Lifted, body: Body) -> tuple[str, ...]:
     """Helpers and kernels, each once; a helper that two kernels define differently is renamed."""
     text = "\n".join(body.lines)
     parts = [_HELPERS[name].strip() for name in sorted(body.helpers)]
     if "folded_grid(" in text:
         parts.append(FOLDED_GRID.strip())
+    if generated.cpp:
+        parts += definitions_of(generated.cpp, lifted.vector_bits)
     helpers: dict[str, str] = {}
     kernels = []
     for kernel in generated.kernels.values():
@@ -151,7 +155,8 @@ def _composed(problem: Problem, lifted: Lifted, body: Body, parts: _Parts) -> st
     replaced: list[tuple[int, int, list[str]]] = []
     for first, last, new in _edits(tree, parts.forward):
         replaced.append((first, last, new))
-    inserted = ["", "", *"\n\n\n".join(_declared(parts)).split("\n"), "", ""]
+    declared = _declared(parts, lifted.device)
+    inserted = ["", "", *"\n\n\n".join(declared).split("\n"), "", ""]
     replaced.append((at, at - 1, inserted))
     for first, last, new in sorted(replaced, reverse=True):
         lines[first - 1 : last] = new
@@ -168,10 +173,10 @@ def _composed(problem: Problem, lifted: Lifted, body: Body, parts: _Parts) -> st
     return text
 
 
-def _declared(parts: _Parts) -> list[str]:
+def _declared(parts: _Parts, device: str) -> list[str]:
     space = "".join(f"    {name!r}: {list(values)!r},\n" for name, values in parts.space.items())
     point = "".join(f"    {name!r}: {value!r},\n" for name, value in parts.configuration.items())
-    texts = ['DEVICE = "cuda"', *parts.definitions]
+    texts = [f'DEVICE = "{device}"', *parts.definitions]
     if parts.space:
         texts.insert(0, f"TUNE_PARAMS = {{\n{space}}}\nCONFIG = {{\n{point}}}")
     return texts

@@ -67,6 +67,7 @@ def _config(*settings: str) -> RunConfig:
         "operators.settings.sketch.repeats=0",
         "operators.settings.compiler.repeats=0",
         "operators.settings.compiler.option_sets=2",
+        "operators.settings.compiler.on_cpu=1",
         *settings,
     )
 
@@ -99,7 +100,7 @@ def test_every_sketch_and_the_lifted_program_come_once_and_then_they_are_varied(
     assert notes == [f"sketch {sketch.name}" for sketch in SKETCHES]
     founders = [one for one in first if one.operator != "seed"]
     assert Counter(one.slot.island for one in founders) == {0: 3, 1: 3}
-    assert evaluator.option_sets == ("default", "looped")
+    assert evaluator.option_sets == ("default", "narrow_vectors")
     later = [one for one in attempts if one.slot.generation > 0 and one.candidate is not None]
     assert {one.operator for one in later} <= {"tune", "splice", "migrate"}
     assert sum(one.operator != "migrate" for one in later) == 2 * 3

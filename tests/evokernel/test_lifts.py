@@ -58,6 +58,7 @@ def _sit(folder: Path, evaluator: _Compiling, generations: int = 1) -> set[str]:
         'operators.use=["compiler", "tune"]',
         f"search.generations={generations}",
         "evaluation.verify=false",
+        "operators.settings.compiler.on_cpu=1",
     )
     operators = {**world.operators(), "compiler": load_operator("compiler")}
     chosen = {name: operators[name] for name in ("seed", "compiler")}
@@ -96,8 +97,16 @@ def test_an_evaluator_that_keeps_failing_is_left_alone_and_that_is_kept(tmp_path
     assert evaluator.lifts == TRIES
 
 
-def test_nobody_asks_where_no_operator_wants_the_code(tmp_path: Path) -> None:
-    config = world.config("search.generations=0")
+@pytest.mark.parametrize(
+    "settings",
+    [
+        ("operators.settings.compiler.on_cpu=1", 'operators.use=["tune"]'),
+        ('operators.use=["compiler", "tune"]',),
+    ],
+    ids=["no operator wants it", "not on a CPU unless told"],
+)
+def test_nobody_asks_where_nobody_wants_the_code(tmp_path: Path, settings: Sequence[str]) -> None:
+    config = world.config("search.generations=0", *settings)
     evaluator = _Compiling()
     operators = {"seed": load_operator("seed")}
     with world.new_store(tmp_path / "run", config, 1) as store:

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import torch
 
+from operators.cpp_loader import FLAGS
 from operators.sketches.cpp.maths import PRELUDE, choice_of_maths, maths
-from operators.sketches.cpp.program import FLAGS
 
 REFERENCES: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "error_function": torch.erf,

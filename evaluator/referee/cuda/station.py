@@ -125,7 +125,7 @@ class CudaStation:
         )
 
     @property
-    def lift_plan(self) -> WorkerPlan | None:
+    def lift_plan(self) -> WorkerPlan:
         """One thread on the cores that build; the problem is trusted."""
         return WorkerPlan(
             role="cuda_lift", cpus=self._bench.cores.other, threads=1, memory_bytes=None

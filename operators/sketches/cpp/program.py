@@ -6,54 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from archives.configuration import Configuration, Space
+from operators.cpp_loader import FLAGS, loader
 from operators.sketches.module import Program, write_module
 from problems.graph import OperatorGraph
 from problems.problem import Problem
 
-__all__ = ["FLAGS", "CppProgram", "write_program"]
-
-FLAGS = (
-    "-O3",
-    "-march=native",
-    "-fPIC",
-    "-shared",
-    "-fopenmp",
-    "-fno-math-errno",
-    "-fno-trapping-math",
-    "-fno-thread-jumps",
-    "-std=c++17",
-    "-w",
-)
-"""How programs are compiled.
-
-Never -ffast-math: linked in, it changes the whole process. Threading jumps through the selects of
-`operators.sketches.cpp.maths` costs a quarter more instructions (GCC 12).
-"""
+__all__ = ["CppProgram", "write_program"]
 
 _LETTERS = {"p": "ctypes.c_void_p", "l": "ctypes.c_long", "f": "ctypes.c_float"}
 _IMPORTS = tuple(f"import {name}" for name in ("ctypes", "hashlib", "os", "subprocess", "tempfile"))
-_LOADER = f'''
-FLAGS = {list(FLAGS)!r}
-
-
-def load_kernels(source, config):
-    """Compile the C++ text for one configuration and load it."""
-    flags = FLAGS + [f"-D{{name}}={{int(value)}}" for name, value in config.items()]
-    flags += [f"-mprefer-vector-width={{config.get('VECTOR_BITS', 256)}}"]
-    default = os.path.join(tempfile.gettempdir(), f"kernels-{{os.getuid()}}")
-    folder = os.environ.get("EVOKERNEL_BUILD_DIR", default)
-    os.makedirs(folder, mode=0o700, exist_ok=True)
-    key = hashlib.sha256("\\0".join([source, *flags]).encode()).hexdigest()
-    path = os.path.join(folder, f"{{key[:32]}}.so")
-    if not os.path.exists(path):
-        fresh = f"{{path}}.{{os.getpid()}}"
-        command = ["g++", *flags, "-x", "c++", "-", "-o", fresh, "-lmvec", "-lm"]
-        result = subprocess.run(command, input=source, capture_output=True, text=True)
-        if result.returncode:
-            raise RuntimeError(f"g++ failed on CPP_SOURCE:\\n{{result.stderr}}")
-        os.replace(fresh, path)
-    return ctypes.CDLL(path)
-'''
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +51,7 @@ def write_program(problem: Problem, graph: OperatorGraph, program: CppProgram) -
         signatures.append(f"KERNELS.{name}.restype = None")
     definitions = (
         f'CPP_SOURCE = r"""\n{program.cpp.strip()}\n"""',
-        _LOADER.strip(),
+        loader(repr(list(FLAGS)), '"-lmvec", "-lm"'),
         "KERNELS = load_kernels(CPP_SOURCE, CONFIG)\n" + "\n".join(signatures),
     )
     return write_module(
