@@ -65,16 +65,18 @@ class Compiler:
 
         Returns:
             The program. Reasons: "nothing_lifted" where Inductor wrote nothing;
-            "lifts_exhausted" where all is known and nothing is to be repeated; otherwise why
-            its text could not be turned into a program, such as "several_graphs".
+            "lifts_exhausted" where all is known, and nothing has other points or is to be
+            repeated; otherwise why its text could not be turned into a program, such as
+            "several_graphs".
         """
         sources, reason, detail = _programs(context)
         if not sources:
             return Proposal(source=None, reason=reason, note=detail)
         fresh = [program for program in sources if program not in context.known]
-        if not fresh and not REPEATS.of(context.settings):
+        varied = [one for one, (source, _) in sources.items() if read_space(source)]
+        if not fresh and not (varied and REPEATS.of(context.settings)):
             return Proposal(source=None, reason="lifts_exhausted")
-        program = fresh[0] if fresh else list(sources)[int(rng.integers(len(sources)))]
+        program = fresh[0] if fresh else varied[int(rng.integers(len(varied)))]
         source, options = sources[program]
         first = [dict(read_configuration(source))] if fresh else []
         points = _points(source, first, CONFIGURATIONS.of(context.settings), rng)

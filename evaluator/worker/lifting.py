@@ -60,6 +60,7 @@ class Lifter:
             model = module.Model(*module.get_init_inputs())
             inputs = module.get_inputs()
         self._model: nn.Module = model.to(self._device, dtype)
+        self._numbers = {at for at, value in enumerate(inputs) if isinstance(value, float)}
         self._inputs = [_placed(value, self._device, dtype) for value in inputs]
         self._drawn = _of_their_own(self._inputs, self._device)
         self._put_away()
@@ -199,20 +200,23 @@ class Lifter:
         """The tensors that the generated code may be given."""
         for index, value in enumerate(self._inputs):
             if isinstance(value, torch.Tensor):
-                number = value.dim() == 0 and value.device.type == "cpu" != self._device.type
-                yield Argument(input=index, is_number=number), value
+                yield Argument(input=index, is_number=index in self._numbers), value
         for expression, tensor in _tensors_of(self._model, "self"):
             yield Argument(state=expression), tensor
 
 
 def _of_their_own(inputs: list[object], device: torch.device) -> list[torch.Tensor]:
-    """Return inputs whose numbers decide nothing, in memory that is theirs alone."""
+    """Return inputs whose numbers decide nothing, in memory that is theirs alone.
+
+    A single number is read while the reference is compiled.
+    """
     tensors = [value for value in inputs if isinstance(value, torch.Tensor)]
     places = [tensor.untyped_storage().data_ptr() for tensor in tensors]
     return [
         tensor
         for tensor, place in zip(tensors, places, strict=True)
         if tensor.is_floating_point()
+        and tensor.dim()
         and tensor.device.type == device.type
         and places.count(place) == 1
         and tensor.untyped_storage().nbytes() == tensor.numel() * tensor.element_size()

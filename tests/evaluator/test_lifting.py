@@ -36,13 +36,13 @@ class Model(nn.Module):
         super().__init__()
         self.parts = nn.ModuleList([nn.Linear(size, size, bias=False)])
 
-    def forward(self, x, y):
+    def forward(self, x, y, factor):
         product = torch.mm(x, self.parts[0].weight)
-        return product, product.view(-1), y, torch.softmax(x + 1, 1)
+        return product, product.view(-1), y, torch.softmax(x * factor, 1)
 
 
 def get_inputs():
-    return [torch.rand(4, 8), torch.rand(3)]
+    return [torch.rand(4, 8), torch.rand(3), 1.5]
 
 
 def get_init_inputs():
@@ -67,6 +67,7 @@ def test_a_worker_lifts_and_the_text_runs_alone(
     assert (lifted.reason, lifted.detail, lifted.several) == ("", "", True)
     assert Argument(state="self.parts[0].weight") in lifted.arguments
     assert Argument(input=0) in lifted.arguments
+    assert Argument(input=2, is_number=True) in lifted.arguments
     assert lifted.outputs[0] == Output(result=0)
     assert (lifted.device, lifted.vector_bits % 128) == ("cpu", 0)
     again = worker.demand("compile", name="again", options={})["lifted"]
@@ -85,12 +86,12 @@ def test_a_worker_lifts_and_the_text_runs_alone(
     exec(compile(_MODEL, "<r>", "exec"), reference)
     model, candidate = reference["Model"](8), program["ModelNew"](8)
     candidate.load_state_dict(model.state_dict())
-    inputs = [torch.rand(4, 8), torch.rand(3)]
+    inputs = [torch.rand(4, 8), torch.rand(3), 0.7]
     with torch.no_grad():
         for got, wanted in zip(candidate(*inputs), model(*inputs), strict=True):
             torch.testing.assert_close(got, wanted, rtol=1e-6, atol=1e-7)
         with pytest.raises(ValueError, match="these kernels are for"):
-            candidate(torch.rand(8, 4).T, inputs[1])
+            candidate(torch.rand(8, 4).T, *inputs[1:])
 
 
 class _Worker:
@@ -186,7 +187,7 @@ def test_the_device_s_memory_is_held_to_draw_and_to_run_alone() -> None:
 def test_inputs_have_no_memory_while_the_reference_is_compiled() -> None:
     source = _MODEL.replace("torch.rand(3)", "torch.tensor([2, 0, 1])")
     lifter = Lifter(source, "fp32", "cpu")
-    drawn, indices = lifter._inputs
+    drawn, indices, _ = lifter._inputs
     assert isinstance(drawn, torch.Tensor)
     assert isinstance(indices, torch.Tensor)
     assert drawn.untyped_storage().nbytes() == 0

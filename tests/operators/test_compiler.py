@@ -12,11 +12,18 @@ from archives.configuration import read_configuration, read_space
 from operators.compiler import COMPILER
 from operators.operator import OperatorContext, Proposal
 from operators.registry import load_operator
-from problems.lifted import Lifted
+from problems.lifted import Argument, Lifted, Output
 from tests.operators.lifting.texts import lifted_text, problem_of
 
 _NAME = "softmax_looped"
 _FAILED = Lifted(options="templates", reason="several_graphs", detail="two of them", kernels={})
+
+_PRODUCT = """
+def call(args):
+    x, = args
+    buf0 = extern_kernels.mm(x, x)
+    return (buf0, )
+"""
 
 
 def _propose(context: OperatorContext, seed: int = 0) -> Proposal:
@@ -71,3 +78,19 @@ def test_a_known_program_is_left_alone_where_none_is_to_be_repeated() -> None:
     assert COMPILER.num_programs(once) == 1
     proposal = _propose(once)
     assert (proposal.source, proposal.reason) == (None, "lifts_exhausted")
+
+
+def test_a_known_program_without_other_points_is_left_alone() -> None:
+    problem = problem_of(_NAME)
+    product = Lifted(
+        options="default",
+        code=_PRODUCT,
+        arguments=(Argument(input=0),),
+        outputs=(Output(result=0),),
+        kernels={},
+    )
+    first = _propose(_context(product))
+    assert first.source is not None
+    program = Candidate.of(problem.key, first.source).program_id
+    again = _propose(_context(product, known=frozenset({program})))
+    assert (again.source, again.reason) == (None, "lifts_exhausted")
