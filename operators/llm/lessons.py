@@ -69,6 +69,7 @@ RULES: Mapping[str, str] = MappingProxyType(
             "`forward` must run for the given shapes, dtypes and strides without raising."
         ),
         "allocation_failed": "You cannot allocate that much memory: keep fewer intermediates.",
+        "hoarded_memory": "You cannot keep the device's memory from call to call.",
         "memory_limit": "You cannot pass the memory limit: keep fewer intermediates.",
         "channel_closed": "You cannot touch descriptors that are not your own.",
         "forbidden_system_call": "You cannot use sockets or other system calls a kernel needs not.",
