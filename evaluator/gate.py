@@ -103,7 +103,7 @@ class Gate:
 
     def _hand_over(self) -> None:
         """Let the next thread have the device; give it back where time is over or none waits."""
-        is_over = self._since_s is not None and time.monotonic() - self._since_s >= IN_A_ROW_S
+        is_over = self._since_s is None or time.monotonic() - self._since_s >= IN_A_ROW_S
         if is_over or not self._waiting:
             self._since_s = None
             self._device.close()

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from archives.candidate import Candidate
 from archives.evaluation import Status
 from evaluator.evaluator import EvaluationRequest
+from evaluator.gate import Gate
 from evaluator.referee.cuda.arena import CudaArena
 from evaluator.referee.cuda.candidate import CudaCandidate
+from evaluator.referee.cuda.hoarding import telling_hoarders
 from evaluator.referee.cuda.reference import CudaReference
 from evaluator.referee.failure import CandidateFailed
 from evaluator.referee.ladder import climb
@@ -86,3 +92,62 @@ def test_a_candidate_that_held_little_is_judged_again(
         FullDevice(monkeypatch, step, 2 * GIB)
         with pytest.raises(DeviceCrowded, match="others have it"):
             judged(arena)
+
+
+def test_what_another_one_holds_is_nobody_else_s(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two find no memory at a time: what the hoarder gives back is not counted as the other's."""
+    free, told = [GIB], {}
+    gate = Gate("gpu", tmp_path)
+
+    class Process:
+        alive = True
+
+        def __init__(self, holds: int) -> None:
+            self.holds = holds
+
+        def end(self) -> None:
+            time.sleep(0.1)
+            free[0] += self.holds
+
+    def trim() -> tuple[int, int]:
+        return free[0], 140 * GIB
+
+    session: Any = SimpleNamespace(
+        memory=SimpleNamespace(candidate_bytes=GIB), reference=SimpleNamespace(trim=trim)
+    )
+
+    def judge(name: str, holds: int) -> None:
+        ended: Any = Process(0)
+        ended.alive = False
+        processes: list[Any] = [Process(holds), *[ended] * 100]
+        try:
+            with telling_hoarders(session, processes, gate.exclusive):
+                raise DeviceCrowded("others have it")
+        except (CandidateFailed, DeviceCrowded) as error:
+            told[name] = type(error)
+
+    threads = [
+        threading.Thread(target=judge, args=one) for one in (("honest", GIB), ("other", 100 * GIB))
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(10)
+    assert told == {"honest": DeviceCrowded, "other": CandidateFailed}
+
+
+def test_a_candidate_is_asked_alone(tmp_path: Path) -> None:
+    with open_arena(SOFTMAX, tmp_path) as (arena, _, _), arena.gate.shared():
+        thread = threading.Thread(target=_crowded, args=(arena,))
+        thread.start()
+        thread.join(0.2)
+        assert thread.is_alive(), "it waits until nobody shares the device"
+    thread.join(10)
+    assert not thread.is_alive()
+
+
+def _crowded(arena: CudaArena) -> None:
+    with pytest.raises(DeviceCrowded), arena._telling_hoarders():
+        raise DeviceCrowded("others have it")

@@ -179,7 +179,7 @@ class CudaArena:
             )
 
     def _telling_hoarders(self) -> AbstractContextManager[None]:
-        return telling_hoarders(self._session, self._processes, self.gate.shared)
+        return telling_hoarders(self._session, self._processes, self.gate.exclusive)
 
     def _lying(
         self, process: CudaCandidate, sets: Sequence[CudaCheckSet]

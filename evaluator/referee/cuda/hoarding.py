@@ -46,14 +46,14 @@ def alone_in_memory(turn: Turn[CudaCheckSet] | None) -> Iterator[None]:
 def telling_hoarders(
     session: CudaSession,
     processes: Sequence[CudaCandidate],
-    share: Callable[[], AbstractContextManager[None]],
+    alone: Callable[[], AbstractContextManager[None]],
 ) -> Iterator[None]:
     """Where the reference finds no memory, end a candidate's processes, and see what they held.
 
     Args:
         session: The problem.
         processes: All of the candidate's, those that have ended among them.
-        share: Takes a share of the gate: nobody is timed meanwhile.
+        alone: Takes the gate alone: what others end or give back meanwhile would count as theirs.
 
     Raises:
         CandidateFailed: They held far more than is planned for them.
@@ -62,9 +62,10 @@ def telling_hoarders(
     try:
         yield
     except DeviceCrowded as error:
-        with share():
-            held, total = _freed(session, processes)
-        planned = session.memory.candidate_bytes * len(processes)
+        with alone():
+            living = [process for process in processes if process.alive]
+            held, total = _freed(session, living)
+        planned = session.memory.candidate_bytes * len(living)
         if held <= planned + SLACK * total:
             raise
         log = (
