@@ -27,7 +27,7 @@ from evokernel.heap import settled_heap
 from evokernel.heirlooms import read_heirlooms
 from evokernel.judging import Judge
 from evokernel.kin import Kin, transfers, who_is_due
-from evokernel.lifts import lift_once, option_sets
+from evokernel.lifts import LIFTING_OPERATOR, lift_once, option_sets
 from evokernel.linting import lint_once
 from evokernel.matching import ChooseBaseline, Matching
 from evokernel.monitor import Monitor, ProblemView
@@ -267,7 +267,7 @@ class Engine:
                     if extra or not search.closed:
                         await lint_once(self._store, self._evaluator, search)
                         await trace_once(self._store, self._evaluator, search)
-                        if self._option_sets:
+                        if LIFTING_OPERATOR in self._operators and self._option_sets:
                             await lift_once(self._store, self._evaluator, search, self._option_sets)
                         await self._generation(search, generation)
                         self.monitor.steps_done += 1

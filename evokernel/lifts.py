@@ -42,7 +42,7 @@ def option_sets(config: OperatorsConfig, device_kind: str) -> tuple[str, ...]:
         device_kind: Of what it is measured on, "cuda" or "cpu".
     """
     settings = config.settings.get(LIFTING_OPERATOR, {})
-    if LIFTING_OPERATOR not in config.use or (device_kind == "cpu" and not ON_CPU.of(settings)):
+    if device_kind == "cpu" and not ON_CPU.of(settings):
         return ()
     return SETS_OF[device_kind][: LIFTED_SETS.of(settings)]
 

@@ -98,17 +98,16 @@ def test_an_evaluator_that_keeps_failing_is_left_alone_and_that_is_kept(tmp_path
 
 
 @pytest.mark.parametrize(
-    "settings",
-    [
-        ("operators.settings.compiler.on_cpu=1", 'operators.use=["tune"]'),
-        ('operators.use=["compiler", "tune"]',),
-    ],
+    ("on_cpu", "names"),
+    [(1, ("seed",)), (0, ("seed", "compiler"))],
     ids=["no operator wants it", "not on a CPU unless told"],
 )
-def test_nobody_asks_where_nobody_wants_the_code(tmp_path: Path, settings: Sequence[str]) -> None:
-    config = world.config("search.generations=0", *settings)
+def test_nobody_asks_where_nobody_wants_the_code(
+    tmp_path: Path, on_cpu: int, names: Sequence[str]
+) -> None:
+    config = world.config("search.generations=0", f"operators.settings.compiler.on_cpu={on_cpu}")
     evaluator = _Compiling()
-    operators = {"seed": load_operator("seed")}
+    operators = {name: load_operator(name) for name in names}
     with world.new_store(tmp_path / "run", config, 1) as store:
         engine = Engine(store=store, config=config, evaluator=evaluator, operators=operators)
         asyncio.run(engine.run())
