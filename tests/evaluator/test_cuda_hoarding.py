@@ -139,13 +139,14 @@ def test_what_another_one_holds_is_nobody_else_s(
 
 
 def test_a_candidate_is_asked_alone(tmp_path: Path) -> None:
-    with open_arena(SOFTMAX, tmp_path) as (arena, _, _), arena.gate.shared():
+    with open_arena(SOFTMAX, tmp_path) as (arena, _, _):
         thread = threading.Thread(target=_crowded, args=(arena,))
-        thread.start()
-        thread.join(0.2)
-        assert thread.is_alive(), "it waits until nobody shares the device"
-    thread.join(10)
-    assert not thread.is_alive()
+        with arena.gate.shared():
+            thread.start()
+            thread.join(0.2)
+            assert thread.is_alive(), "it waits until nobody shares the device"
+        thread.join(10)
+        assert not thread.is_alive()
 
 
 def _crowded(arena: CudaArena) -> None:
