@@ -73,10 +73,13 @@ class Compiler:
         if not sources:
             return Proposal(source=None, reason=reason, note=detail)
         fresh = [program for program in sources if program not in context.known]
-        varied = [one for one, (source, _) in sources.items() if read_space(source)]
-        if not fresh and not (varied and REPEATS.of(context.settings)):
-            return Proposal(source=None, reason="lifts_exhausted")
-        program = fresh[0] if fresh else varied[int(rng.integers(len(varied)))]
+        if fresh:
+            program = fresh[0]
+        else:
+            varied = [one for one, (source, _) in sources.items() if read_space(source)]
+            if not (varied and REPEATS.of(context.settings)):
+                return Proposal(source=None, reason="lifts_exhausted")
+            program = varied[int(rng.integers(len(varied)))]
         source, options = sources[program]
         first = [dict(read_configuration(source))] if fresh else []
         points = _points(source, first, CONFIGURATIONS.of(context.settings), rng)

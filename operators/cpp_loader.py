@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-__all__ = ["FLAGS", "loader"]
+from collections.abc import Mapping, Sequence
+
+__all__ = ["FLAGS", "IMPORTS", "loaded", "loader", "source_of"]
 
 FLAGS = (
     "-O3",
@@ -22,6 +24,8 @@ Never -ffast-math: linked in, it changes the whole process. Threading jumps thro
 `operators.sketches.cpp.maths` costs a quarter more instructions (GCC 12).
 """
 
+IMPORTS = tuple(f"import {name}" for name in ("ctypes", "hashlib", "os", "subprocess", "tempfile"))
+"""What the loader's text names."""
 _LOADER = '''
 FLAGS = %(flags)s
 
@@ -54,3 +58,22 @@ def loader(flags: str, links: str) -> str:
         links: Text of the arguments that follow the output's name, which name libraries.
     """
     return (_LOADER % {"flags": flags, "links": links}).strip()
+
+
+def source_of(cpp: str) -> str:
+    """Return the text of `CPP_SOURCE`, which holds C++."""
+    return f'CPP_SOURCE = r"""\n{cpp.strip()}\n"""'
+
+
+def loaded(config: str, types: Mapping[str, Sequence[str]]) -> str:
+    """Return the text of `KERNELS`, whose attributes are the functions of `CPP_SOURCE`.
+
+    Args:
+        config: Text of the configuration that it is compiled for.
+        types: The arguments' types in `ctypes`, by the name of each function that is called.
+    """
+    lines = [f"KERNELS = load_kernels(CPP_SOURCE, {config})"]
+    for name, arguments in types.items():
+        lines.append(f"KERNELS.{name}.argtypes = [{', '.join(arguments)}]")
+        lines.append(f"KERNELS.{name}.restype = None")
+    return "\n".join(lines)

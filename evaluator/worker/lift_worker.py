@@ -41,7 +41,7 @@ class LiftWorker:
 
         # More than one would be processes that are started through sockets.
         config.compile_threads = 1
-        # Else it builds programs, and loads them in further processes, to ask for vectors.
+        # One program less that it builds, and loads in a further process, to ask for vectors.
         config.cpp.vec_isa_ok = True
         return {}
 

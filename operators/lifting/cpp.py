@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from operators.cpp_loader import FLAGS, loader
+from operators.cpp_loader import FLAGS, loaded, loader, source_of
 from operators.lifting.generated import CppKernel
 from operators.lifting.kernels import Unliftable
 
@@ -37,19 +37,16 @@ def definitions_of(kernels: Mapping[str, CppKernel], vector_bits: int) -> tuple[
     if vector_bits not in _CAPABILITIES:
         raise Unliftable("unknown_vectors", f"vectors of {vector_bits} bits")
     includes: dict[str, None] = {}
-    texts, signatures = [], []
+    texts, types = [], {}
     for name, kernel in kernels.items():
         includes |= dict.fromkeys(line.strip() for line in _INCLUDE.findall(kernel.text))
         texts.append(_renamed(name, kernel.text))
-        types = ", ".join(_type_of(name, one) for one in kernel.types)
-        signatures.append(f"KERNELS.{name}.argtypes = [{types}]")
-        signatures.append(f"KERNELS.{name}.restype = None")
-    source = "\n".join(includes) + "\n\n" + "\n\n".join(texts)
+        types[name] = [_type_of(name, one) for one in kernel.types]
     return (
-        f'CPP_SOURCE = r"""\n{source}\n"""',
+        source_of("\n".join(includes) + "\n\n" + "\n\n".join(texts)),
         _TORCH,
         loader(_flags(vector_bits), _LINKS),
-        "KERNELS = load_kernels(CPP_SOURCE, {})\n" + "\n".join(signatures),
+        loaded("{}", types),
     )
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from archives.configuration import Configuration, Space
+from operators.cpp_loader import IMPORTS
 from operators.lifting.body import CHECKED, REINTERPRET, Body, write_body
 from operators.lifting.cpp import definitions_of
 from operators.lifting.generated import Generated, read_generated
@@ -31,7 +32,7 @@ _IMPORTS = {
     "libdevice": f"{_TRITON} libdevice",
     "tl_math": f"{_TRITON} math as tl_math",
     "math": "import math",
-    **{name: f"import {name}" for name in ("ctypes", "hashlib", "os", "subprocess", "tempfile")},
+    **{line.removeprefix("import "): line for line in IMPORTS},
 }
 """What generated kernels may name, and the line that imports it."""
 _HELPERS = {"checked": CHECKED, "reinterpret": REINTERPRET}

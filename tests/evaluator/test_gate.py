@@ -11,6 +11,26 @@ import pytest
 from evaluator.gate import Gate, Share
 
 
+def timer(gate: Gate, order: list[str]) -> Callable[[], None]:
+    """What times once, and notes it."""
+
+    def time() -> None:
+        with gate.exclusive():
+            order.append("timed")
+
+    return time
+
+
+def sharer(gate: Gate, order: list[str]) -> Callable[[], None]:
+    """What shares the device once, and notes it."""
+
+    def share() -> None:
+        with gate.shared():
+            order.append("shared")
+
+    return share
+
+
 def test_shares_go_on_together_and_keep_whoever_times_out(tmp_path: Path) -> None:
     gate, other = Gate("gpu", tmp_path), Gate("gpu", tmp_path)
     timing, order = threading.Event(), []
@@ -33,22 +53,14 @@ def test_whoever_waits_to_time_comes_before_new_shares(tmp_path: Path) -> None:
     gate = Gate("gpu", tmp_path)
     order: list[str] = []
 
-    def time() -> None:
-        with gate.exclusive():
-            order.append("timed")
-
-    def share() -> None:
-        with Gate("gpu", tmp_path).shared():
-            order.append("shared")
-
-    timer, sharer = threading.Thread(target=time), threading.Thread(target=share)
+    works = (timer(gate, order), sharer(Gate("gpu", tmp_path), order))
+    threads = [threading.Thread(target=work) for work in works]
     with Gate("gpu", tmp_path).shared():
-        timer.start()
-        timer.join(0.2)
-        sharer.start()
-        sharer.join(0.2)
-    timer.join(5)
-    sharer.join(5)
+        for thread in threads:
+            thread.start()
+            thread.join(0.2)
+    for thread in threads:
+        thread.join(5)
     assert order == ["timed", "shared"]
 
 
@@ -64,15 +76,9 @@ def test_threads_that_wait_to_time_follow_each_other_for_a_while(
     gate = Gate("gpu", tmp_path)
     order: list[str] = []
 
-    def time() -> None:
-        with gate.exclusive():
-            order.append("timed")
-
-    def share() -> None:
-        with Gate("gpu", tmp_path).shared():
-            order.append("shared")
-
-    threads = [threading.Thread(target=one) for one in (share, time, time)]
+    time = timer(gate, order)
+    works = (sharer(Gate("gpu", tmp_path), order), time, time)
+    threads = [threading.Thread(target=work) for work in works]
     with gate.exclusive():
         for thread in threads:
             thread.start()
@@ -102,16 +108,6 @@ def test_a_gate_is_free_for_others_once_nobody_waits_to_time(tmp_path: Path) -> 
     assert order == ["failed", "timed"]
 
 
-def timer(folder: Path, order: list[str]) -> Callable[[], None]:
-    """What times once, and notes it."""
-
-    def time() -> None:
-        with Gate("gpu", folder).exclusive():
-            order.append("timed")
-
-    return time
-
-
 @pytest.mark.parametrize(
     ("longest_s", "expected"),
     [(60.0, ["first", "second", "timed"]), (0.0, ["first", "timed", "second"])],
@@ -121,7 +117,7 @@ def test_a_share_is_kept_between_pieces_of_work_while_they_are_short(
     tmp_path: Path, longest_s: float, expected: list[str]
 ) -> None:
     order: list[str] = []
-    thread = threading.Thread(target=timer(tmp_path, order))
+    thread = threading.Thread(target=timer(Gate("gpu", tmp_path), order))
     with Share(Gate("gpu", tmp_path), longest_s) as share:
         with share.piece():
             thread.start()
@@ -142,5 +138,5 @@ def test_a_share_is_given_back_when_work_fails(tmp_path: Path) -> None:
         share.piece(),
     ):
         raise ValueError("wrong")
-    timer(tmp_path, order)()
+    timer(Gate("gpu", tmp_path), order)()
     assert order == ["timed"]

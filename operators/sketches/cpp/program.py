@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from archives.configuration import Configuration, Space
-from operators.cpp_loader import FLAGS, loader
+from operators.cpp_loader import FLAGS, IMPORTS, loaded, loader, source_of
 from operators.sketches.module import Program, write_module
 from problems.graph import OperatorGraph
 from problems.problem import Problem
@@ -14,7 +14,6 @@ from problems.problem import Problem
 __all__ = ["CppProgram", "write_program"]
 
 _LETTERS = {"p": "ctypes.c_void_p", "l": "ctypes.c_long", "f": "ctypes.c_float"}
-_IMPORTS = tuple(f"import {name}" for name in ("ctypes", "hashlib", "os", "subprocess", "tempfile"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,15 +43,11 @@ class CppProgram:
 
 def write_program(problem: Problem, graph: OperatorGraph, program: CppProgram) -> str | None:
     """Write a program in C++ out as a module; None where `write_module` finds it impossible."""
-    signatures = []
-    for name, letters in program.functions.items():
-        types = ", ".join(_LETTERS[letter] for letter in letters)
-        signatures.append(f"KERNELS.{name}.argtypes = [{types}]")
-        signatures.append(f"KERNELS.{name}.restype = None")
+    types = {name: [_LETTERS[one] for one in each] for name, each in program.functions.items()}
     definitions = (
-        f'CPP_SOURCE = r"""\n{program.cpp.strip()}\n"""',
+        source_of(program.cpp),
         loader(repr(list(FLAGS)), '"-lmvec", "-lm"'),
-        "KERNELS = load_kernels(CPP_SOURCE, CONFIG)\n" + "\n".join(signatures),
+        loaded("CONFIG", types),
     )
     return write_module(
         problem,
@@ -62,7 +57,7 @@ def write_program(problem: Problem, graph: OperatorGraph, program: CppProgram) -
             device="cpu",
             space=program.space,
             configuration=program.configuration,
-            imports=_IMPORTS,
+            imports=IMPORTS,
             definitions="\n\n".join(definitions),
             values=program.values,
             body=program.body,
