@@ -83,10 +83,11 @@ def backend_of(record: Record, options: Mapping[str, object]) -> Callable[..., A
 def watching(record: Record) -> Iterator[None]:
     """Keep the code that Inductor writes, and what each kernel may be launched with, in a block.
 
-    Kernels in C++ are not built, and do nothing: there is nothing to be read of them in running.
+    Kernels in C++ are not built, and write zeros: there is nothing to be read of them in running.
     """
     from torch._functorch import config as functorch_config
     from torch._inductor.async_compile import AsyncCompile
+    from torch._inductor.cpu_vec_isa import VecISA
     from torch._inductor.graph import GraphLowering
     from torch._inductor.runtime.triton_heuristics import CachingAutotuner
 
@@ -103,12 +104,25 @@ def watching(record: Record) -> Iterator[None]:
         )
         stack.enter_context(mock.patch.object(CachingAutotuner, "__init__", keep_configurations))
         stack.enter_context(mock.patch.object(AsyncCompile, "cpp_pybinding", _not_built))
+        stack.enter_context(mock.patch.object(VecISA, "check_build", _refused))
         stack.enter_context(_choosing_one_template())
         yield
 
 
-def _not_built(*_: object) -> Callable[..., None]:
-    return lambda *_: None
+def _not_built(_: object, kinds: Sequence[str], *__: object) -> Callable[..., None]:
+    """A kernel in C++ that zeroes what it would write: an index of the next one may lie there."""
+    written = [at for at, kind in enumerate(kinds) if "*" in kind and "const" not in kind]
+
+    def zero(*arguments: Any) -> None:  # noqa: ANN401 - tensors and sizes
+        for at in written:
+            arguments[at].zero_()
+
+    return zero
+
+
+def _refused(*_: object) -> bool:
+    """What Inductor would build to ask whether the host has vectors of bf16, VNNI or AMX."""
+    return False
 
 
 def _vector_bits() -> int:

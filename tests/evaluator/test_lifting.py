@@ -242,3 +242,23 @@ def test_programs_lifted_on_a_gpu_pass_the_referee() -> None:
                     assert (own < 0.1) == (number == 1 and lifted.options != "templates")
     finally:
         referee.close()
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_library_meets_no_index_that_nobody_wrote() -> None:
+    """Kernels are not built; what they would have written may be taken for an index."""
+    source = (
+        "import torch\n\n\nclass Model(torch.nn.Module):\n"
+        "    def forward(self, x, table):\n"
+        "        rows = (x * 3.0).to(torch.int64)\n"
+        "        return torch.nn.functional.embedding_bag(rows, table, mode='max')\n\n\n"
+        "def get_inputs():\n    return [torch.rand(64, 512), torch.rand(4, 8)]\n\n\n"
+        "def get_init_inputs():\n    return []\n"
+    )
+    dirty = [torch.full((64, 512), 1 << 40) for _ in range(8)]
+    del dirty
+    lifter = Lifter(source, "fp32", "cpu")
+    assert lifter.compile("default", {}) is None
+    lifted = lifter.finish()
+    assert (lifted.reason, lifted.detail) == ("", "")
+    assert "_embedding_bag" in lifted.code

@@ -85,22 +85,27 @@ def _source(
     graph: OperatorGraph, scan: Scan, value: str, dtypes: Collection[str]
 ) -> tuple[Scan | None, int]:
     """What is scanned, and how many computing nodes prepare it."""
-    x = whole_operand(graph, value, dtypes)
-    if x is not None:
-        spec = graph.spec(value)
-        same = isinstance(spec, TensorSpec) and spec.shape == scan.shape
-        return (replace(scan, x=x), 0) if same else (None, 0)
-    if not value.startswith("node"):
+    index = producer(graph, value)
+    if index is None:
+        return _whole(graph, scan, value, dtypes), 0
+    node = graph.nodes[index]
+    if node.op == "aten.cat.default":
+        return _exclusive(graph, scan, value, node, dtypes)
+    if value != f"node{index}":
         return None, 0
-    node = graph.nodes[int(value.removeprefix("node").partition(".")[0])]
     if node.op == "aten.flip.default" and not scan.reverse and _flips(node, None, scan.dim):
         found, used = _source(graph, replace(scan, reverse=True), node.inputs[0], dtypes)
         return found, used + 1
     if node.op == "aten.mul.Tensor":
         return _masked(graph, scan, node, dtypes), 1
-    if node.op == "aten.cat.default":
-        return _exclusive(graph, scan, node, dtypes)
     return None, 0
+
+
+def _whole(graph: OperatorGraph, scan: Scan, value: str, dtypes: Collection[str]) -> Scan | None:
+    x, spec = whole_operand(graph, value, dtypes), graph.spec(value)
+    if x is None or not isinstance(spec, TensorSpec) or spec.shape != scan.shape:
+        return None
+    return replace(scan, x=x)
 
 
 def _flips(node: Node, source: str | None, dim: int) -> bool:
@@ -111,64 +116,80 @@ def _flips(node: Node, source: str | None, dim: int) -> bool:
 
 
 def _masked(graph: OperatorGraph, scan: Scan, node: Node, dtypes: Collection[str]) -> Scan | None:
-    x = whole_operand(graph, node.inputs[0], dtypes)
+    found = _whole(graph, scan, node.inputs[0], dtypes)
     mask = graph.spec(node.inputs[1]) if len(node.inputs) == 2 else None
-    if x is None or not isinstance(mask, TensorSpec) or mask.shape != scan.shape:
-        return None
-    spec = graph.spec(node.inputs[0])
-    if not isinstance(spec, TensorSpec) or spec.shape != scan.shape:
+    if found is None or not isinstance(mask, TensorSpec) or mask.shape != scan.shape:
         return None
     name = node.inputs[1]
     if name.startswith("node") or mask.dtype not in ("bool", *dtypes):
         return None
-    return replace(scan, x=x, mask=name)
+    return replace(found, mask=name)
 
 
 def _exclusive(
-    graph: OperatorGraph, scan: Scan, node: Node, dtypes: Collection[str]
+    graph: OperatorGraph, scan: Scan, value: str, node: Node, dtypes: Collection[str]
 ) -> tuple[Scan | None, int]:
-    """A neutral element, then all but the last of an input, masked or not; nodes as `_source`."""
+    """A neutral element, then an input, masked or not, without its last; nodes as `_source`.
+
+    The last is left out of the input or the product, or of what is joined.
+    """
     dim = int(node.arguments[1]) if len(node.arguments) > 1 else 0
     if len(node.inputs) != 2 or dim % len(scan.shape) != scan.dim or scan.reverse:
         return None, 0
     first = producer(graph, node.inputs[0])
     if first is None or graph.nodes[first].op not in _NEUTRAL[scan.product]:
         return None, 0
-    value = node.inputs[1]
+    joined, scanned = node.outputs[0], graph.spec(value)
+    if not isinstance(scanned, TensorSpec):
+        return None, 0
+    if _is_cut(scanned, joined, scan.dim):
+        found, used = _source(graph, scan, node.inputs[1], dtypes)
+        if found is not None and (found.exclusive or found.reverse):
+            return None, 0
+    elif _is_same(scanned, joined):
+        found, used = _shortened(graph, scan, node.inputs[1], dtypes)
+    else:
+        return None, 0
+    return (replace(found, exclusive=True) if found is not None else None), used + 2
+
+
+def _shortened(
+    graph: OperatorGraph, scan: Scan, value: str, dtypes: Collection[str]
+) -> tuple[Scan | None, int]:
+    """What a value is that lacks the last elements, and how many computing nodes prepare it."""
     index, spec = producer(graph, value), graph.spec(value)
     if index is None:
-        return _cut(graph, scan, (value,), dtypes), 2
+        return _cut(graph, scan, (value,), dtypes), 0
     factors, made = graph.nodes[index], graph.nodes[index].outputs[0]
     product = factors.op == "aten.mul.Tensor" and len(factors.inputs) == 2
     if not product or not isinstance(spec, TensorSpec):
         return None, 0
-    if not _is_cut(spec, made, scan) and (spec.shape, spec.stride) != (made.shape, made.stride):
-        return None, 0
-    if made.shape != scan.shape:
-        return _cut(graph, scan, factors.inputs, dtypes), 3
-    found = _masked(graph, scan, factors, dtypes)
-    return (replace(found, exclusive=True) if found is not None else None), 3
+    if _is_cut(spec, made, scan.dim):
+        return _masked(graph, scan, factors, dtypes), 1
+    return (_cut(graph, scan, factors.inputs, dtypes) if _is_same(spec, made) else None), 1
 
 
 def _cut(
     graph: OperatorGraph, scan: Scan, values: tuple[str, ...], dtypes: Collection[str]
 ) -> Scan | None:
-    """An exclusive scan of an input, or an input and a mask, that lack their last elements."""
+    """A scan of an input, or an input and a mask, that lack their last elements."""
     names: list[str] = []
     for value, known in zip(values, (dtypes, ("bool", *dtypes)), strict=False):  # a mask or none
         view, spec = operand(graph, value, known), graph.spec(value)
         base = graph.spec(view.value) if view is not None else None
         if view is None or not isinstance(base, TensorSpec) or not isinstance(spec, TensorSpec):
             return None
-        if not _is_cut(spec, base, scan):
+        if base.shape != scan.shape or not _is_cut(spec, base, scan.dim):
             return None
         names.append(view.value)
-    return replace(scan, x=names[0], mask=names[1] if names[1:] else None, exclusive=True)
+    return replace(scan, x=names[0], mask=names[1] if names[1:] else None)
 
 
-def _is_cut(part: TensorSpec, whole: TensorSpec, scan: Scan) -> bool:
-    """Tell whether a tensor is all of one of the scan's shape but the last along its dimension."""
-    expected = list(scan.shape)
-    expected[scan.dim] -= 1
-    same = (whole.shape, part.stride, part.offset) == (scan.shape, whole.stride, whole.offset)
-    return same and part.shape == tuple(expected)
+def _is_cut(part: TensorSpec, whole: TensorSpec, dim: int) -> bool:
+    """Tell whether a view is all of a tensor but the last along a dimension."""
+    shape = tuple(size - (at == dim) for at, size in enumerate(whole.shape))
+    return (shape, whole.stride, whole.offset) == (part.shape, part.stride, part.offset)
+
+
+def _is_same(part: TensorSpec, whole: TensorSpec) -> bool:
+    return (part.shape, part.stride, part.offset) == (whole.shape, whole.stride, whole.offset)

@@ -20,6 +20,8 @@ FORMS = {
     "masked": f"torch.cumsum({CAT.format('zeros', '(x * y)[:, :-1]')}, 1)",
     "masked before": f"torch.cumsum({CAT.format('zeros', 'x[:, :-1] * y[:, :-1]')}, 1)",
     "masked product": f"torch.cumprod({CAT.format('ones', '(x * y)[:, :-1]')}, 1)",
+    "cut when joined": f"torch.cumsum({CAT.format('zeros', 'x')}[:, :-1], 1)",
+    "masked, cut when joined": f"torch.cumsum({CAT.format('zeros', 'x * y')}[:, :-1], 1)",
 }
 
 
@@ -46,6 +48,11 @@ def test_forms(form: str, check_sketch: Check, make_problem: Make) -> None:
         f"torch.cumsum({CAT.format('zeros', '(x * 2.0)[:, :-1]')}, 1)",
         f"torch.cumsum({CAT.format('zeros', 'x[:, :-1] * 2.0')}, 1)",
         f"torch.cumsum({CAT.format('zeros', 'x[:, :-1] * y[:, :1]')}, 1)",
+        f"torch.cumsum({CAT.format('zeros', 'x')}[:, 1:], 1)",
+        f"torch.cumsum({CAT.format('ones', 'x')}[:, :-1], 1)",
+        f"torch.cumsum({CAT.format('zeros', '(x * y)[:, 1:]')}[:, :6], 1)",
+        f"torch.cumsum({CAT.format('zeros', 'x.flip(1)')}[:, :-1], 1)",
+        f"torch.cumsum({CAT.format('zeros', CAT.format('zeros', 'x[:, :-1]'))}[:, :-1], 1)",
     ],
 )
 def test_other_graphs_are_left_alone(forward: str, make_problem: Make) -> None:

@@ -40,6 +40,12 @@ EXCLUSIVE = {
     "exclusive, masked": (
         f"torch.cumsum(torch.cat(({ONE.format('zeros')}, (x * y)[:, :-1]), 1), 1)"
     ),
+    "exclusive, cut when joined": (
+        f"torch.cumsum(torch.cat(({ONE.format('zeros')}, x), 1)[:, :-1], 1)"
+    ),
+    "exclusive, masked and cut when joined": (
+        f"torch.cumsum(torch.cat(({ONE.format('zeros')}, x * y), 1)[:, :-1], 1)"
+    ),
     "exclusive product, masked before": (
         f"torch.cumprod(torch.cat(({ONE.format('ones')}, x[:, :-1] * y[:, :-1]), 1), 1)"
     ),
