@@ -32,7 +32,7 @@ from evaluator.referee.sanitizing import sanitize
 from evaluator.referee.station import Station
 from evaluator.referee.verdict import Findings, Verdicts
 from evaluator.sanitizing import Sanitized
-from problems.errors import ProblemError, WorkerDied, WorkerTimeout
+from problems.errors import DeviceCrowded, ProblemError, WorkerDied, WorkerTimeout
 from problems.graph import OperatorGraph
 from problems.lifted import OPTION_SETS, Lifted
 from problems.problem import Problem
@@ -170,7 +170,7 @@ class Referee:
         """Judge a candidate; whatever it does, the verdict is a value.
 
         Where the reference's process ends meanwhile, or had ended before, the candidate is judged
-        once more, on the problem opened anew.
+        once more, on the problem opened anew; also where others had the device's memory.
 
         Raises:
             ProblemError: The problem does not run, does not fit, or cannot be judged.
@@ -179,7 +179,7 @@ class Referee:
         with self._station.caller():
             try:
                 return self._evaluate(request)
-            except WorkerDied as error:
+            except (WorkerDied, DeviceCrowded) as error:
                 _LOG.warning("%s: it is judged once more", error)
                 return self._evaluate(request)
 

@@ -122,7 +122,7 @@ class CudaArena:
             return
 
         def helper(folder: Path) -> CudaCandidate:
-            return self.process(folder, timed=False)
+            return self._started(self._plan(folder, timed=False))
 
         compile_ahead(
             sources, build, bench.helpers, self.build_folder, helper, len(bench.cores.other)
@@ -133,18 +133,20 @@ class CudaArena:
 
         Its twin comes first, where it has one: no candidate decides where that lies.
         """
-        bench = self._bench
-        if timed and self._has_twins:
-            start = partial(
-                started, self._session, bench.spawner, bench.trial_plan, bench.deadlines
-            )
-            self._twin = twin_of(self._session, start, hidden=self._hidden_weights)
-        plan = replace(bench.trial_plan, build=build, build_writable=True)
-        if not timed:
-            plan = replace(plan, cpus=bench.cores.other)
-        process = started(self._session, bench.spawner, plan, bench.deadlines)
+        with self._telling_hoarders():
+            if timed and self._has_twins:
+                start = partial(self._started, self._bench.trial_plan)
+                self._twin = twin_of(self._session, start, hidden=self._hidden_weights)
+            process = self._started(self._plan(build, timed=timed))
         self._processes.append(process)
         return process
+
+    def _plan(self, build: Path, *, timed: bool) -> WorkerPlan:
+        plan = replace(self._bench.trial_plan, build=build, build_writable=True)
+        return plan if timed else replace(plan, cpus=self._bench.cores.other)
+
+    def _started(self, plan: WorkerPlan) -> CudaCandidate:
+        return started(self._session, self._bench.spawner, plan, self._bench.deadlines)
 
     def look(self, process: CudaCandidate, index: int) -> Accuracy:
         """Check one configuration on the first set, the same for all of them."""

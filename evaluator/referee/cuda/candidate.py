@@ -26,7 +26,7 @@ from evaluator.referee.deadlines import Deadlines
 from evaluator.referee.failure import CandidateFailed, failure_of_exit, failure_of_reply
 from evaluator.referee.spawner import Spawner, Worker, WorkerPlan
 from evaluator.wire import ITEM_BYTES, ChannelClosed, FrameError, ValueSpec
-from problems.errors import EvaluatorError, EvoKernelError, WorkerDied, WorkerTimeout
+from problems.errors import DeviceCrowded, EvaluatorError, EvoKernelError, WorkerDied, WorkerTimeout
 
 __all__ = ["CHECK_ROOM", "TIMED_ROOM", "CudaCandidate", "CudaOutputs", "Leg", "unreadable"]
 
@@ -122,7 +122,9 @@ class CudaCandidate:
         except CandidateFailed as failure:
             # Nothing of the candidate was loaded yet.
             self.end()
-            raise EvaluatorError(f"a process got no context on the GPU: {failure.log}") from failure
+            is_crowded = failure.status is Status.OUT_OF_MEMORY
+            kind = DeviceCrowded if is_crowded else EvaluatorError
+            raise kind(f"a process got no context on the GPU: {failure.log}") from failure
         except EvoKernelError:
             # The reference's process has no memory left for its room, or has ended.
             self.end()
