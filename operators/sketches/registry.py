@@ -39,6 +39,7 @@ from operators.sketches.triton.groups import (
     TRITON_GROUPS_ONLINE,
     TRITON_GROUPS_SHIFTED,
 )
+from operators.sketches.triton.lookback import TRITON_SCAN_ONE_PASS
 from operators.sketches.triton.matmul import PACKED_MATMUL, TILED_MATMUL
 from operators.sketches.triton.matmul_followed import PACKED_FOLLOWED, TILED_FOLLOWED
 from operators.sketches.triton.matmul_reduced import TILED_REDUCED
@@ -87,6 +88,7 @@ SKETCHES: tuple[Sketch, ...] = (
     TRITON_GROUPS_ONLINE,
     TRITON_GROUPS_SHIFTED,
     TRITON_SCAN,
+    TRITON_SCAN_ONE_PASS,
     MATRIX_VECTOR_TRITON,
     PACKED_MATMUL,
     TILED_MATMUL,

@@ -16,7 +16,7 @@ from operators.sketches.triton.scan_text import PARTS_KERNEL, SCAN_FUNCTIONS, SC
 from problems.graph import OperatorGraph, TensorSpec
 from problems.problem import Problem
 
-__all__ = ["TRITON_SCAN"]
+__all__ = ["TRITON_SCAN", "has_few_rows", "inner_size", "scan_constants"]
 
 _CALLED = ("processors", "portions")
 
@@ -27,10 +27,16 @@ def _write(problem: Problem, graph: OperatorGraph) -> str | None:
     if scan is None or names is None or prod(scan.shape) >= 1 << 31:
         return None
     space, configuration = _space(scan)
-    called = _CALLED if _is_split(scan) else ()
-    pieces = [_constants(scan), SCAN_FUNCTIONS, SCAN_KERNEL]
+    called = _CALLED if has_few_rows(scan) else ()
+    pieces = [scan_constants(scan), SCAN_FUNCTIONS, SCAN_KERNEL]
     if called:
-        pieces = [_constants(scan), definitions(called), SCAN_FUNCTIONS, PARTS_KERNEL, SCAN_KERNEL]
+        pieces = [
+            scan_constants(scan),
+            definitions(called),
+            SCAN_FUNCTIONS,
+            PARTS_KERNEL,
+            SCAN_KERNEL,
+        ]
     program = TritonProgram(
         summary="Scan in tiles along the dimension, with a carry from tile to tile.",
         space=space,
@@ -43,7 +49,8 @@ def _write(problem: Problem, graph: OperatorGraph) -> str | None:
     return write_program(problem, graph, program)
 
 
-def _constants(scan: Scan) -> str:
+def scan_constants(scan: Scan) -> str:
+    """Return the module constants that the kernels' text is written for."""
     values = {
         "LENGTH": scan.shape[scan.dim],
         "INNER": prod(scan.shape[scan.dim + 1 :]),
@@ -59,7 +66,7 @@ def _constants(scan: Scan) -> str:
 def _space(scan: Scan) -> tuple[Space, Configuration]:
     space: dict[str, tuple[int | bool | str, ...]]
     configuration: dict[str, int | bool | str]
-    if _inner(scan) == 1:
+    if inner_size(scan) == 1:
         space = {"BLOCK": (1024, 2048, 4096, 8192, 32768)}
         configuration = {"BLOCK": 2048 if scan.reverse or scan.exclusive else 4096}
     else:
@@ -68,7 +75,7 @@ def _space(scan: Scan) -> tuple[Space, Configuration]:
     if scan.exclusive:
         space["SHIFTED_LOADS"] = (True, False)
         configuration["SHIFTED_LOADS"] = False
-    if _is_split(scan):
+    if has_few_rows(scan):
         space["WAVES"] = (2, 4, 8)
         configuration["WAVES"] = 4
     space |= {"STAGES": (1, 3), "CACHE": ("", ".cs"), "num_warps": (4, 8, 16)}
@@ -76,20 +83,21 @@ def _space(scan: Scan) -> tuple[Space, Configuration]:
     return space, configuration | {"STAGES": 1, "CACHE": "", "num_warps": 4 if small else 8}
 
 
-def _is_split(scan: Scan) -> bool:
-    """Whether there may be too few rows to fill a device with one program each."""
+def has_few_rows(scan: Scan) -> bool:
+    """Tell whether there may be too few rows to fill a device with one program each."""
     return prod(scan.shape) // scan.shape[scan.dim] < 2048
 
 
-def _inner(scan: Scan) -> int:
+def inner_size(scan: Scan) -> int:
+    """Return how many elements lie between two neighbours along the dimension."""
     return prod(scan.shape[scan.dim + 1 :])
 
 
 def _body(graph: OperatorGraph, scan: Scan, x: str, mask: str) -> list[str]:
-    inner, length, outer = _inner(scan), scan.shape[scan.dim], prod(scan.shape[: scan.dim])
+    inner, length, outer = inner_size(scan), scan.shape[scan.dim], prod(scan.shape[: scan.dim])
     spec = graph.spec(graph.outputs[0])
     assert isinstance(spec, TensorSpec)
-    split = _is_split(scan)
+    split = has_few_rows(scan)
     rows = 'CONFIG["ROWS"]' if inner > 1 else "1"
     shared = chosen("BLOCK", "STAGES", "num_warps") | {
         "ROWS": rows,

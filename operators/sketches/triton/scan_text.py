@@ -61,6 +61,26 @@ def taken(
             mask = tl.load(mask_ptr + place, mask=inside, other=1)
             x *= mask.to(tl.float32)
     return x
+
+
+@triton.jit
+def put(
+    out_ptr, base, column, row_inside, start, carry, x, SHIFT: tl.constexpr, FULL: tl.constexpr,
+    CACHE: tl.constexpr,
+):
+    """Store the scan of a tile, after what comes before it."""
+    y = joined(carry, running(x))
+    place = base + column * INNER
+    if EXCLUSIVE and SHIFT == 0:
+        first_one = row_inside & (column == start)
+        tl.store(out_ptr + place, carry + tl.zeros_like(y), mask=first_one)
+        ahead = row_inside & (column + 1 < LENGTH) & (column < start + x.shape[1] - 1)
+        tl.store(out_ptr + (place + INNER), y, mask=ahead, cache_modifier=CACHE)
+    elif FULL:
+        tl.store(out_ptr + place, y, cache_modifier=CACHE)
+    else:
+        inside = row_inside & (column < LENGTH)
+        tl.store(out_ptr + place, y, mask=inside, cache_modifier=CACHE)
 '''
 """Module constants LENGTH, INNER, PRODUCT, REVERSE, EXCLUSIVE, MASKED, FIRST (0 or 1) come before
 it, as `tl.constexpr`. SHIFT is 1 where an exclusive scan reads one column to the left."""
@@ -116,19 +136,8 @@ def scan_kernel(
     for step in tl.range(0, tiles, num_stages=STAGES):
         start = first + (tiles - 1 - step if REVERSE else step) * BLOCK
         column = start + tl.arange(0, BLOCK)[None, :]
-        inside = row_inside & (column < LENGTH)
         x = taken(x_ptr, mask_ptr, base, column, row_inside, SHIFT, FULL)
-        y = joined(carry, running(x))
-        place = base + column * INNER
-        if EXCLUSIVE and SHIFT == 0:
-            first_one = row_inside & (column == start)
-            tl.store(out_ptr + place, carry + tl.zeros_like(y), mask=first_one)
-            ahead = row_inside & (column + 1 < LENGTH) & (column < start + BLOCK - 1)
-            tl.store(out_ptr + (place + INNER), y, mask=ahead, cache_modifier=CACHE)
-        elif FULL:
-            tl.store(out_ptr + place, y, cache_modifier=CACHE)
-        else:
-            tl.store(out_ptr + place, y, mask=inside, cache_modifier=CACHE)
+        put(out_ptr, base, column, row_inside, start, carry, x, SHIFT, FULL, CACHE)
         carry = joined(carry, whole(x))
 '''
 """The kernel that scans; `parts_ptr` holds what the other one found where PARTS > 1."""
