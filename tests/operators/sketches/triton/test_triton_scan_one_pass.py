@@ -13,7 +13,7 @@ from operators.sketches.triton.lookback import TRITON_SCAN_ONE_PASS
 from problems.graph import OperatorGraph
 from problems.problem import Problem
 from problems.trace import trace
-from tests.operators.sketches.conftest import made_problem
+from tests.operators.sketches.made import made_problem
 from tests.operators.sketches.triton.interpreter import Case, case_of, interpreted, on_device
 
 SUM = "torch.cumsum(x, 1)"
@@ -41,10 +41,8 @@ SELDOM = Sketch(name=TRITON_SCAN_ONE_PASS.name, device="cuda", write=_seldom)
 
 
 def _cases() -> dict[str, Case]:
-    near: dict[str, Any] = {
-        "variations": ((0.02, 1.0),),
-        "tolerance": 64.0,
-    }  # products of a thousand
+    # Products of a thousand numbers.
+    near: dict[str, Any] = {"variations": ((0.02, 1.0),), "tolerance": 64.0}
     forms: dict[str, tuple[str, str]] = {
         "sums": (SUM, "x"),
         "products": ("torch.cumprod(x, 1)", "x"),
