@@ -1,7 +1,7 @@
 """What the referee says of every sketch: its default and the best of some random configurations.
 
     python benchmarks/sketches_judged.py [--device cuda] [--scale official] [--ids 1,19-25]
-        [--points 6] [--only triton-sweep] [--out FILE]
+        [--points 6] [--only triton-sweep] [--files PROBLEM.py ...] [--out FILE]
 
 One line of JSON for each problem and sketch as soon as it is judged: status, speedup over eager
 with its 99 % interval, ms, error, every configuration with its time. Several are judged at a time,
@@ -29,6 +29,7 @@ from operators.sketches.registry import SKETCHES
 from operators.sketches.sketch import Sketch
 from problems.catalogue import load_level, parse_ids
 from problems.errors import EvoKernelError
+from problems.loaders import load_file
 from problems.problem import Problem, Scale
 
 
@@ -37,8 +38,9 @@ def main() -> None:
     options = _options()
     scale = Scale(options.scale or ("official" if options.device == "cuda" else "small"))
     ids = parse_ids(options.ids) if options.ids else None
+    problems = tuple(map(load_file, options.files)) or load_level(1, scale, ids)
     with open(options.out, "a") if options.out else sys.stdout as out:
-        asyncio.run(_judge_all(load_level(1, scale, ids), options, out))
+        asyncio.run(_judge_all(problems, options, out))
 
 
 def _options() -> argparse.Namespace:
@@ -48,6 +50,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--ids", default="")
     parser.add_argument("--points", type=int, default=6, help="random configurations of each")
     parser.add_argument("--only", default="", help="sketches whose name begins so")
+    parser.add_argument("--files", type=Path, nargs="+", default=(), help="in place of level 1")
     parser.add_argument("--out", type=Path, help="file to add to; default: stdout")
     return parser.parse_args()
 
