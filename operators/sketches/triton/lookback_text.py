@@ -26,7 +26,9 @@ def before(word_ptr, step, ROWS: tl.constexpr, WINDOW: tl.constexpr):
     nearest = step - 1
     while tl.max(waiting) > 0:
         at = nearest - back
-        words = tl.load(word_ptr + at * ROWS, mask=at >= 0, other=ALL << 32, volatile=True)
+        # By an atomic operation: copies of a word that warps load for themselves may differ.
+        words = tl.atomic_add(word_ptr + at * ROWS, 0, mask=at >= 0, sem="relaxed")
+        words = tl.where(at >= 0, words, ALL << 32)
         state = (words >> 32).to(tl.int32)
         if tl.min(state) > NOTHING:
             value = (words & 0xFFFFFFFF).to(tl.int32).to(tl.float32, bitcast=True)
