@@ -50,15 +50,15 @@ def _space(scan: Scan) -> tuple[Space, Configuration]:
     configuration: dict[str, int | bool | str]
     if inner_size(scan) == 1:
         space = {"BLOCK": (1024, 2048, 4096, 8192, 16384)}
-        configuration = {"BLOCK": 8192}
+        configuration = {"BLOCK": 4096}
     else:
         space = {"ROWS": (16, 32, 64, 128), "BLOCK": (32, 64, 128, 256)}
         configuration = {"ROWS": 32, "BLOCK": 128}
     if scan.exclusive:
         space["SHIFTED_LOADS"] = (True, False)
         configuration["SHIFTED_LOADS"] = False
-    space |= {"WINDOW": (8, 32, 128), "CACHE": ("", ".cs"), "num_warps": (4, 8, 16)}
-    return space, configuration | {"WINDOW": 32, "CACHE": "", "num_warps": 8}
+    space |= {"WINDOW": (8, 16, 32), "CACHE": ("", ".cs"), "num_warps": (4, 8)}
+    return space, configuration | {"WINDOW": 8, "CACHE": "", "num_warps": 4}
 
 
 def _body(graph: OperatorGraph, scan: Scan, x: str, mask: str) -> list[str]:
