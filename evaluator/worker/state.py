@@ -21,6 +21,7 @@ __all__ = [
     "state_specs",
     "state_tensors",
     "take_precision",
+    "touch",
     "widen_plain_tensors",
 ]
 
@@ -206,3 +207,11 @@ def _own_tensors(module: nn.Module, *, plain: bool) -> list[tuple[str, torch.Ten
         values = vars(module).items()
         found += [(name, value) for name, value in values if type(value) is torch.Tensor]
     return found
+
+
+def touch(model: nn.Module) -> None:
+    """Give every parameter and buffer that has versions a new one; their values stay."""
+    with torch.no_grad():
+        for value in (*model.parameters(), *model.buffers()):
+            if not (is_lazy(value) or value.is_inference()):
+                value.copy_(value)

@@ -81,6 +81,21 @@ def test_the_reference_as_a_candidate_is_right_and_timed(problem: Problem, tmp_p
     assert findings.error <= findings.error_bound
 
 
+def test_what_a_rehearsal_made_of_weights_is_made_anew(tmp_path: Path) -> None:
+    """There kernels do nothing: whoever packs once for each version must see another one."""
+    packing = same(LINEAR).replace(
+        "return torch.relu(self.linear(x))",
+        "if self.linear.weight._version != getattr(self, 'version', None):\n"
+        "            self.version = self.linear.weight._version\n"
+        "            # As if a kernel packed them that is not launched on a rehearsal's zeros.\n"
+        "            self.packed = self.linear.weight * bool(x.any())\n"
+        "        return torch.relu(nn.functional.linear(x, self.packed, self.linear.bias))",
+    )
+    assert packing != same(LINEAR)
+    findings, ratio, _ = climbed(LINEAR, packing, tmp_path)
+    assert findings.rung >= Rung.CHECK, ratio
+
+
 def test_plain_numbers_and_several_outputs_reach_a_candidate(tmp_path: Path) -> None:
     problem = problem_of(SCALED)
     findings, ratio, _ = climbed(problem, same(problem), tmp_path)

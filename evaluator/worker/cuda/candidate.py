@@ -28,6 +28,7 @@ from evaluator.worker.legs import tensors_of
 from evaluator.worker.programs import OpenProgram, Programs, construct, explain, file_of
 from evaluator.worker.serve import Handler
 from evaluator.worker.spread import measure_spread
+from evaluator.worker.state import touch
 from evaluator.worker.tensors import Memory
 
 __all__ = ["CudaCandidateWorker"]
@@ -116,6 +117,9 @@ class CudaCandidateWorker:
         finally:
             if program.keeper is not None:
                 program.keeper.put_back()
+            if isinstance(program.model, nn.Module):
+                # What was made of weights is garbage: who keeps that makes it anew.
+                touch(program.model)
             # Outputs of a rehearsal are as large as any, and its turn may be far.
             self._driver.trim()
 
