@@ -207,7 +207,7 @@ def convolve(x, taps, taps_bias, weight, bias, out):
     precision, block_k = CONFIG["PRECISION"], CONFIG["BLOCK_K"]
     block_p, block_oc = CONFIG["BLOCK_P"], CONFIG["BLOCK_OC"]
     padded = triton.cdiv(DEPTH.value, block_k) * block_k
-    w, scales, peak = packed_weight(weight, padded, precision)
+    w, scales, peak = kept_weight(weight, padded, precision)
     if precision in ("fp16", "fp16x3"):
         largest[(min(triton.cdiv(x.numel(), 2048), 1056),)](x, peak, x.numel(), 2048)
     tiles = triton.cdiv(PLACES.value, block_p)

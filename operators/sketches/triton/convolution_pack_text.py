@@ -15,6 +15,8 @@ out to be of no use in float16.
 
 from __future__ import annotations
 
+from operators.sketches.triton.kept_text import KEPT_TEXT
+
 __all__ = ["PACK_INPUT_TEXT", "PACK_TEXT", "PACK_WEIGHT_TEXT"]
 
 PACK_TEXT = '''
@@ -76,7 +78,9 @@ def kind_of(precision, dtype):
 '''
 """Scales and parts, used by both of the following."""
 
-PACK_WEIGHT_TEXT = '''
+PACK_WEIGHT_TEXT = (
+    KEPT_TEXT
+    + '''
 @triton.jit
 def weights_at(weight, row, column, PADDED: tl.constexpr):
     """Load weights of one output channel, by taps that move and by what is folded."""
@@ -101,16 +105,10 @@ def weights_at(weight, row, column, PADDED: tl.constexpr):
 
 @triton.jit
 def pack_weight(
-    weight, planes, scales, peak,
-    PADDED: tl.constexpr, PRECISION: tl.constexpr, BLOCK: tl.constexpr,
-):  # fmt: skip
-    """Lay the weights of one output channel out, scaled; write what undoes the scale.
-
-    The first program clears the input's largest magnitude, which later kernels look for.
-    """
+    weight, planes, scales, PADDED: tl.constexpr, PRECISION: tl.constexpr, BLOCK: tl.constexpr,
+):
+    """Lay the weights of one output channel out, scaled; write what undoes the scale."""
     row = tl.program_id(0)
-    if row == 0:
-        tl.store(peak, 0)
     columns = tl.arange(0, BLOCK)
     scale = 1.0
     if PRECISION == "fp16" or PRECISION == "fp16x3":
@@ -132,15 +130,21 @@ def pack_weight(
 
 
 def packed_weight(weight, padded, precision):
-    """Return planes of weights, (planes * channels, columns), what undoes scales, and a 0."""
+    """Return planes of weights, (planes * channels, columns), and what undoes their scales."""
     shape = (COPIES.get(precision, 2) * OUT_CHANNELS.value, MOVES.value * padded)
     planes = torch.empty(shape, dtype=kind_of(precision, weight.dtype), device=weight.device)
     scales = torch.empty(OUT_CHANNELS.value, dtype=torch.float32, device=weight.device)
-    peak = torch.empty(1, dtype=torch.int32, device=weight.device)
-    pack_weight[(OUT_CHANNELS.value,)](weight, planes, scales, peak, padded, precision, 1024)
-    return planes, scales, peak
+    pack_weight[(OUT_CHANNELS.value,)](weight, planes, scales, padded, precision, 1024)
+    return planes, scales
+
+
+def kept_weight(weight, padded, precision):
+    """Return what `packed_weight` does, and room for the input's largest magnitude, a 0."""
+    planes, scales = kept("weight", weight, lambda it: packed_weight(it, padded, precision))
+    return planes, scales, torch.zeros(1, dtype=torch.int32, device=weight.device)
 '''
-"""`packed_weight`, given the constants of `convolution_form` and of the convolution."""
+)
+"""`kept_weight`, given the constants of `convolution_form` and of the convolution."""
 
 PACK_INPUT_TEXT = '''
 @triton.jit

@@ -256,7 +256,7 @@ def convolve(x, weight, bias, out):
     block_p, block_oc = CONFIG["BLOCK_P"], CONFIG["BLOCK_OC"]
     depth = FOLDED.value * CHANNEL_ROW.value
     padded = triton.cdiv(depth, block_k) * block_k
-    w, scales, peak = packed_weight(weight, padded, precision)
+    w, scales, peak = kept_weight(weight, padded, precision)
     row = CHANNEL_ROW.value if ALONG.value > 1 else padded
     x = packed_input(x, peak, row, precision)
     rows = x.shape[0] - ALONG.value + 1

@@ -10,6 +10,7 @@ from operators.sketches.module import local_names
 from operators.sketches.patterns.operands import FLOATS, Operand
 from operators.sketches.patterns.product import Product, find_product
 from operators.sketches.sketch import Sketch
+from operators.sketches.triton.kept_text import KEPT_TEXT
 from operators.sketches.triton.matmul_text import MERGE_TEXT, PLACE_TEXT, STORE_TEXT, TILED_TEXT
 from operators.sketches.triton.packed_text import PACKED_TEXT
 from operators.sketches.triton.packing_text import PACKING_TEXT, PEAKS_TEXT
@@ -46,8 +47,9 @@ PROCESSORS = 132
 _MULTIPLY_PACKED = '''
 def multiply(a, b, out, extras):
     """Multiply two tensors into a third."""
-    left = packed(a, A_VIEW, CONFIG["BLOCK_M"])
-    multiply_planes(left, packed(b, B_VIEW, CONFIG["BLOCK_N"]), out, extras, SIZES)
+    left = kept("a", a, lambda it: packed(it, A_VIEW, CONFIG["BLOCK_M"]))
+    right = kept("b", b, lambda it: packed(it, B_VIEW, CONFIG["BLOCK_N"]))
+    multiply_planes(left, right, out, extras, SIZES)
 '''
 _MULTIPLY_TILES = '''
 def multiply(a, b, out, extras):
@@ -246,8 +248,9 @@ def packed_program(product: Product, store: str, *, finished: bool = False) -> T
         "num_warps": 8 if block_m * block_n >= 128 * 128 and k > _SHORT else 4,
         "num_stages": 3,
     }
-    kernels = (PRECISION_TEXT, PEAKS_TEXT, PACKING_TEXT, PLACE_TEXT, store, PACKED_TEXT)
-    text = "\n".join((*product_views(product, product_sizes(product)), *kernels, _MULTIPLY_PACKED))
+    packing = (PRECISION_TEXT, PEAKS_TEXT, PACKING_TEXT, KEPT_TEXT)
+    views = product_views(product, product_sizes(product))
+    text = "\n".join((*views, *packing, PLACE_TEXT, store, PACKED_TEXT, _MULTIPLY_PACKED))
     summary = "Matrix product of planes of narrow numbers, into which the operands are split first."
     return triton_program(summary, space, configuration, text, DESCRIPTOR_IMPORT)
 
