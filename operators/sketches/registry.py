@@ -58,6 +58,7 @@ from operators.sketches.triton.sweeps import (
     TRITON_SWEEP_ONLINE,
     TRITON_SWEEP_SHIFTED,
 )
+from operators.sketches.triton.tapwise import TAPWISE_CONVOLUTION
 
 __all__ = ["SKETCHES"]
 
@@ -100,6 +101,7 @@ SKETCHES: tuple[Sketch, ...] = (
     NARROW_CONVOLUTION,
     GATHERED_CONVOLUTION,
     NARROW_GATHERED,
+    TAPWISE_CONVOLUTION,
     SEPARABLE_CONVOLUTION,
     STAGED_SEPARABLE,
     NARROW_SEPARABLE,
