@@ -15,13 +15,13 @@ from operators.sketches.triton.attention_text import (
 )
 from operators.sketches.triton.matmul import (
     DESCRIPTOR_IMPORT,
-    PROCESSORS,
     literal,
     operand_view,
     peak_count,
     power_from,
     product_strides,
 )
+from operators.sketches.triton.matmul_stream import PROCESSORS
 from operators.sketches.triton.matmul_text import MERGE_TEXT, PLACE_TEXT, STORE_TEXT, TILED_TEXT
 from operators.sketches.triton.packed_text import PACKED_TEXT
 from operators.sketches.triton.packing_text import PACKING_TEXT, PEAKS_TEXT

@@ -10,9 +10,21 @@ from operators.sketches.module import local_names
 from operators.sketches.patterns.operands import FLOATS, Operand
 from operators.sketches.patterns.product import Product, find_product
 from operators.sketches.sketch import Sketch
-from operators.sketches.triton.kept_text import KEPT_TEXT
-from operators.sketches.triton.matmul_text import MERGE_TEXT, PLACE_TEXT, STORE_TEXT, TILED_TEXT
-from operators.sketches.triton.packed_text import PACKED_TEXT
+from operators.sketches.triton.matmul_stream import PROCESSORS, stream_choices
+from operators.sketches.triton.matmul_stream_text import PIECES_TEXT, STREAM_TEXT
+from operators.sketches.triton.matmul_text import (
+    MERGE_TEXT,
+    MULTIPLY_TEXT,
+    PLACE_TEXT,
+    STORE_TEXT,
+    TILED_TEXT,
+)
+from operators.sketches.triton.packed_stream_text import PACKED_STREAM_TEXT
+from operators.sketches.triton.packed_text import (
+    MULTIPLY_PACKED_TEXT,
+    OPERANDS_TEXT,
+    PACKED_TEXT,
+)
 from operators.sketches.triton.packing_text import PACKING_TEXT, PEAKS_TEXT
 from operators.sketches.triton.precision import (
     PRECISION_TEXT,
@@ -27,7 +39,6 @@ from problems.problem import Problem
 __all__ = [
     "DESCRIPTOR_IMPORT",
     "PACKED_MATMUL",
-    "PROCESSORS",
     "TILED_MATMUL",
     "literal",
     "operand_view",
@@ -42,20 +53,6 @@ __all__ = [
     "triton_program",
 ]
 
-PROCESSORS = 132
-"""Programs of the persistent form; the parameter holds other numbers for other devices."""
-_MULTIPLY_PACKED = '''
-def multiply(a, b, out, extras):
-    """Multiply two tensors into a third."""
-    left = kept("a", a, lambda it: packed(it, A_VIEW, CONFIG["BLOCK_M"]))
-    right = kept("b", b, lambda it: packed(it, B_VIEW, CONFIG["BLOCK_N"]))
-    multiply_planes(left, right, out, extras, SIZES)
-'''
-_MULTIPLY_TILES = '''
-def multiply(a, b, out, extras):
-    """Multiply two tensors into a third."""
-    multiply_tiles(a, b, out, extras, BATCH, SIZES, A_VIEW, B_VIEW)
-'''
 _ENOUGH_TILES = 256
 _LEAST_STEPS = 8
 _SHORT = 512
@@ -158,7 +155,7 @@ def tiled_program(product: Product, store: str, *, splits: bool = True) -> Trito
     split = power_from(min(_ENOUGH_TILES // tiles, k // (_LEAST_STEPS * block_k)), 1, 128)
     if any(product.triangle) or not splits:
         split = 1
-    groups = _groups(product)
+    groups, streams = _groups(product), stream_choices(product, tiles, block_k)
     chain = (1 << 30,) if precisions == ("native",) else (0, 512)
     space: Space = {
         "PRECISION": precisions,
@@ -167,6 +164,7 @@ def tiled_program(product: Product, store: str, *, splits: bool = True) -> Trito
         "BLOCK_K": tuple(v for v in (block_k // 2, block_k) if v >= 16),
         "GROUP": groups,
         "SPLIT_K": (1,) if split == 1 else (split // 2, split, split * 2),
+        **streams,
         "CHAIN": chain,
         "num_warps": (4, 8),
         "num_stages": (3, 4),
@@ -178,6 +176,7 @@ def tiled_program(product: Product, store: str, *, splits: bool = True) -> Trito
         "BLOCK_K": block_k,
         "GROUP": groups[0],
         "SPLIT_K": split,
+        **dict.fromkeys(streams, 0),
         "CHAIN": chain[0],
         "num_warps": 8 if block_m * block_n >= 128 * 128 else 4,
         "num_stages": 3,
@@ -185,7 +184,8 @@ def tiled_program(product: Product, store: str, *, splits: bool = True) -> Trito
     sizes = product_sizes(product) | product_strides(product.a, product.b)
     kernels = (PRECISION_TEXT, PEAKS_TEXT, PLACE_TEXT, store, MERGE_TEXT, TILED_TEXT)
     views = product_views(product, sizes)
-    text = "\n".join((f"BATCH = {batch}", *views, *kernels, _MULTIPLY_TILES))
+    multiply = (PIECES_TEXT, STREAM_TEXT) if streams else (MULTIPLY_TEXT,)
+    text = "\n".join((f"BATCH = {batch}", *views, *kernels, *multiply))
     summary = "Matrix product by tiles, operands read in place and split in the loop."
     return triton_program(summary, space, configuration, text)
 
@@ -214,7 +214,7 @@ def packed_program(product: Product, store: str, *, finished: bool = False) -> T
         store: Text of `store_tile`.
         finished: Whether sums may be added to what it has written.
     """
-    _, m, n, k = product.sizes
+    batch, m, n, k = product.sizes
     precisions = packed_precisions(k)
     lengths = chains(precisions[0], k)
     in_memory = finished and not product.triangle[2]
@@ -222,8 +222,9 @@ def packed_program(product: Product, store: str, *, finished: bool = False) -> T
     # Two totals, that of a chain and that of all, fit into registers for narrower tiles only.
     widest = 256 if lengths[0] >= k > _SHORT and not any(product.triangle) else 128
     block_m, block_n = power_from(m, 16, 128), power_from(n, 16, widest)
-    groups = _groups(product)
     block_k = power_from(k, 32, 64)
+    tiles = batch * -(-m // block_m) * -(-n // block_n)
+    groups, streams = _groups(product), stream_choices(product, tiles, block_k)
     space: Space = {
         "PRECISION": precisions,
         "BLOCK_M": (block_m, block_m * 2),
@@ -233,6 +234,7 @@ def packed_program(product: Product, store: str, *, finished: bool = False) -> T
         "CHAIN": lengths,
         "SUMS": sums,
         "PROGRAMS": (0, PROCESSORS),
+        **streams,
         "num_warps": (4, 8),
         "num_stages": (3, 4),
     }
@@ -245,12 +247,15 @@ def packed_program(product: Product, store: str, *, finished: bool = False) -> T
         "CHAIN": lengths[0],
         "SUMS": sums[0],
         "PROGRAMS": 0,
+        **dict.fromkeys(streams, 0),
         "num_warps": 8 if block_m * block_n >= 128 * 128 and k > _SHORT else 4,
         "num_stages": 3,
     }
-    packing = (PRECISION_TEXT, PEAKS_TEXT, PACKING_TEXT, KEPT_TEXT)
+    packing = (PRECISION_TEXT, PEAKS_TEXT, PACKING_TEXT, OPERANDS_TEXT)
     views = product_views(product, product_sizes(product))
-    text = "\n".join((*views, *packing, PLACE_TEXT, store, PACKED_TEXT, _MULTIPLY_PACKED))
+    multiply = (PIECES_TEXT, PACKED_STREAM_TEXT) if streams else (MULTIPLY_PACKED_TEXT,)
+    kernels = (*packing, PLACE_TEXT, store, PACKED_TEXT, *multiply)
+    text = "\n".join((f"BATCH = {batch}", *views, *kernels))
     summary = "Matrix product of planes of narrow numbers, into which the operands are split first."
     return triton_program(summary, space, configuration, text, DESCRIPTOR_IMPORT)
 

@@ -21,8 +21,8 @@ from operators.sketches.triton.matmul import (
     tiled_program,
     triton_program,
 )
+from operators.sketches.triton.matmul_depth_text import DEPTH_TEXT
 from operators.sketches.triton.matmul_reduced_text import ReducedKernels
-from operators.sketches.triton.matmul_text import DEPTH_TEXT
 from operators.sketches.triton.packing_text import PEAKS_TEXT
 from operators.sketches.triton.precision import PRECISION_TEXT
 from operators.sketches.triton.program import TritonProgram
@@ -84,7 +84,7 @@ def _program(kernels: ReducedKernels) -> TritonProgram:
     """The program, of which the call is still to come."""
     product = kernels.found.product
     tiled = tiled_program(product, "", splits=False)
-    kept = [name for name in tiled.space if name not in ("GROUP", "SPLIT_K")]
+    kept = [name for name in tiled.space if name not in ("GROUP", "SPLIT_K", "STREAM")]
     block_m, block_n = (int(tiled.configuration[name]) for name in ("BLOCK_M", "BLOCK_N"))
     batch, m, n, _ = product.sizes
     blocks, tiles = batch * -(-m // block_m), -(-n // block_n)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-__all__ = ["PACKED_TEXT"]
+from operators.sketches.triton.kept_text import KEPT_TEXT
+
+__all__ = ["MULTIPLY_PACKED_TEXT", "OPERANDS_TEXT", "PACKED_TEXT"]
 
 PACKED_TEXT = '''
 @triton.jit
@@ -68,8 +70,7 @@ def add_tile(
 
 
 @triton.jit
-def packed_tile(
-    number,
+def packed_total(
     a,
     b,
     a8,
@@ -78,34 +79,33 @@ def packed_tile(
     b_scale,
     out,
     extras,
+    batch,
+    row,
+    column,
+    first,
+    last,
     M: tl.constexpr,
     N: tl.constexpr,
     K: tl.constexpr,
     A_BATCHES: tl.constexpr,
     B_BATCHES: tl.constexpr,
-    A_TRIANGLE: tl.constexpr,
-    B_TRIANGLE: tl.constexpr,
     OUT_TRIANGLE: tl.constexpr,
     PRECISION: tl.constexpr,
     BLOCK_M: tl.constexpr,
     BLOCK_N: tl.constexpr,
     BLOCK_K: tl.constexpr,
-    GROUP: tl.constexpr,
     CHAIN: tl.constexpr,
     SUMS: tl.constexpr,
 ):
-    """Compute and write one tile of the result.
+    """Sum a part of the depth of one tile of the result.
 
     Tensor cores cut sums off instead of rounding them, which adds up where they have one sign. So
     the small products come first, and after CHAIN numbers of the depth what was summed is added
     to the total in float32: in registers, or in memory where two totals do not fit into them.
+    Then it is written here, where there is more than one chain.
     """
     down: tl.constexpr = (M + BLOCK_M - 1) // BLOCK_M
     across: tl.constexpr = (N + BLOCK_N - 1) // BLOCK_N
-    batch, row, column = place(number, down, across, GROUP)
-    first, last = depth_range(
-        row, column, K, A_TRIANGLE, B_TRIANGLE, OUT_TRIANGLE, BLOCK_M, BLOCK_N
-    )
     a_row = row * BLOCK_M
     b_row = column * BLOCK_N
     if A_BATCHES > 1:
@@ -153,6 +153,46 @@ def packed_tile(
                 total += part
     if SUMS == "registers" or K <= CHAIN:
         total = total * down_a * down_b
+    return total
+
+
+@triton.jit
+def packed_tile(
+    number,
+    a,
+    b,
+    a8,
+    b8,
+    a_scale,
+    b_scale,
+    out,
+    extras,
+    M: tl.constexpr,
+    N: tl.constexpr,
+    K: tl.constexpr,
+    A_BATCHES: tl.constexpr,
+    B_BATCHES: tl.constexpr,
+    A_TRIANGLE: tl.constexpr,
+    B_TRIANGLE: tl.constexpr,
+    OUT_TRIANGLE: tl.constexpr,
+    PRECISION: tl.constexpr,
+    BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    GROUP: tl.constexpr,
+    CHAIN: tl.constexpr,
+    SUMS: tl.constexpr,
+):
+    """Compute and write one tile of the result."""
+    batch, row, column = place(number, tl.cdiv(M, BLOCK_M), tl.cdiv(N, BLOCK_N), GROUP)
+    first, last = depth_range(
+        row, column, K, A_TRIANGLE, B_TRIANGLE, OUT_TRIANGLE, BLOCK_M, BLOCK_N
+    )
+    total = packed_total(
+        a, b, a8, b8, a_scale, b_scale, out, extras, batch, row, column, first, last, M, N, K,
+        A_BATCHES, B_BATCHES, OUT_TRIANGLE, PRECISION, BLOCK_M, BLOCK_N, BLOCK_K, CHAIN, SUMS,
+    )  # fmt: skip
+    if SUMS == "registers" or K <= CHAIN:
         store_tile(out, extras, total, batch, row, column, M, N, OUT_TRIANGLE, BLOCK_M, BLOCK_N)
 
 
@@ -200,24 +240,27 @@ def packed_product(
             )  # fmt: skip
 
 
+def described(operand, rows):
+    """Return what `packed` returned, with descriptors of tiles in place of the planes."""
+    planes, bytes8, scale, batches = operand
+    depth = CONFIG["BLOCK_K"]
+    eighths = None if bytes8 is None else TensorDescriptor.from_tensor(bytes8, [rows, 2 * depth])
+    return TensorDescriptor.from_tensor(planes, [rows, depth]), eighths, scale, batches
+
+
 def multiply_planes(left, right, out, extras, sizes):
     """Multiply two operands that `packed` returned, into a row-major tensor of matrices."""
-    a, a8, a_scale, a_batches = left
-    b, b8, b_scale, b_batches = right
-    block_m, block_n, block_k = CONFIG["BLOCK_M"], CONFIG["BLOCK_N"], CONFIG["BLOCK_K"]
+    block_m, block_n = CONFIG["BLOCK_M"], CONFIG["BLOCK_N"]
+    a, a8, a_scale, a_batches = described(left, block_m)
+    b, b8, b_scale, b_batches = described(right, block_n)
     tiles = triton.cdiv(sizes["M"], block_m) * triton.cdiv(sizes["N"], block_n)
     tiles *= out.numel() // (sizes["M"] * sizes["N"])
     programs = min(CONFIG["PROGRAMS"], tiles) or tiles
-    eighths = (None, None)
-    if a8 is not None:
-        eighths = (
-            TensorDescriptor.from_tensor(a8, [block_m, 2 * block_k]),
-            TensorDescriptor.from_tensor(b8, [block_n, 2 * block_k]),
-        )
     packed_product[(programs,)](
-        TensorDescriptor.from_tensor(a, [block_m, block_k]),
-        TensorDescriptor.from_tensor(b, [block_n, block_k]),
-        *eighths,
+        a,
+        b,
+        a8,
+        b8,
         a_scale,
         b_scale,
         out,
@@ -230,7 +273,7 @@ def multiply_planes(left, right, out, extras, sizes):
         PRECISION=CONFIG["PRECISION"],
         BLOCK_M=block_m,
         BLOCK_N=block_n,
-        BLOCK_K=block_k,
+        BLOCK_K=CONFIG["BLOCK_K"],
         GROUP=CONFIG["GROUP"],
         CHAIN=CONFIG["CHAIN"],
         SUMS=CONFIG["SUMS"],
@@ -239,3 +282,19 @@ def multiply_planes(left, right, out, extras, sizes):
     )
 '''
 """The kernel and `multiply_planes`."""
+
+OPERANDS_TEXT = f'''{KEPT_TEXT}
+
+def packed_operands(a, b):
+    """Return both operands, split; weights are split once for each version of them."""
+    left = kept("a", a, lambda it: packed(it, A_VIEW, CONFIG["BLOCK_M"]))
+    return left, kept("b", b, lambda it: packed(it, B_VIEW, CONFIG["BLOCK_N"]))
+'''
+"""`packed_operands`; needs `PACKING_TEXT`, and the views."""
+
+MULTIPLY_PACKED_TEXT = '''
+def multiply(a, b, out, extras):
+    """Multiply two tensors into a third."""
+    multiply_planes(*packed_operands(a, b), out, extras, SIZES)
+'''
+"""`multiply`, of two tensors as they are."""
