@@ -38,8 +38,9 @@ def direct(
     number = number // (OUT_STRIDE_D * OUT_STRIDE_H * OUT_STRIDE_W)
     tiles_oc: tl.constexpr = tl.cdiv(GROUP_OUT, BLOCK_OC)
     channels = number % tiles_oc * BLOCK_OC + tl.arange(0, BLOCK_OC)
-    group = number // tiles_oc % GROUPS
-    place = number // (tiles_oc * GROUPS) * BLOCK_P + tl.arange(0, BLOCK_P)
+    number = number // tiles_oc
+    group = number % GROUPS
+    place = number // GROUPS * BLOCK_P + tl.arange(0, BLOCK_P)
     image = place // (GRID_D * GRID_H * GRID_W)
     d = place // (GRID_H * GRID_W) % GRID_D
     h = place // GRID_W % GRID_H
