@@ -1,4 +1,4 @@
-"""A sketch of convolutions of few channels, for which tiles of a product are mostly padding."""
+"""A sketch of convolutions to few channels, for which tiles of a product are mostly padding."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ from problems.problem import Problem
 __all__ = ["TAPWISE_CONVOLUTION"]
 
 _FEW = 16
-"""Channels of a group up to which a product's tiles, of 16 at least, are half padding."""
+"""Output channels of a group from which on the tiles of a product, of 16 at least, are not padded.
+
+Few input channels are no reason: a product's depth is all of their taps."""
 
 
 def _write(problem: Problem, graph: OperatorGraph) -> str | None:
@@ -47,9 +49,9 @@ def _write(problem: Problem, graph: OperatorGraph) -> str | None:
 
 
 def _suits(found: Convolution) -> bool:
-    """Few channels, but not one of each, which is what depthwise sketches are for."""
-    ends = (found.channels[0] // found.groups, found.channels[1] // found.groups)
-    return min(ends) < _FEW and max(ends) > 1
+    """Few output channels, but not one of one, which is what depthwise sketches are for."""
+    inputs, outputs = found.channels[0] // found.groups, found.channels[1] // found.groups
+    return outputs < _FEW and max(inputs, outputs) > 1
 
 
 def _geometry(found: Convolution) -> dict[str, int]:
@@ -79,15 +81,15 @@ def _geometry(found: Convolution) -> dict[str, int]:
 
 
 def _space(found: Convolution) -> tuple[Space, Configuration]:
-    channels = block_from(found.channels[1] // found.groups, 1, 32)
+    channels = block_from(found.channels[1] // found.groups, 1, _FEW)
     space: Space = {
         "BLOCK_P": (128, 256, 512, 1024),
         "BLOCK_OC": tuple(block for block in (channels, channels // 2) if block),
         "UNROLL": (1, 4, 8),
         "num_warps": (2, 4, 8),
     }
-    return space, {"BLOCK_P": 512, "BLOCK_OC": channels, "UNROLL": 4, "num_warps": 4}
+    return space, {"BLOCK_P": 256, "BLOCK_OC": channels, "UNROLL": 8, "num_warps": 2}
 
 
 TAPWISE_CONVOLUTION = Sketch(name="tapwise-convolution", device="cuda", write=_write)
-"""Convolutions, transposed or not, of few channels a group, in float32 as it is."""
+"""Convolutions, transposed or not, to few channels a group, in float32 as it is."""
