@@ -86,6 +86,7 @@ def watching(record: Record) -> Iterator[None]:
     Kernels in C++ are not built, and write zeros: there is nothing to be read of them in running.
     """
     from torch._functorch import config as functorch_config
+    from torch._inductor import config
     from torch._inductor.async_compile import AsyncCompile
     from torch._inductor.cpu_vec_isa import VecISA
     from torch._inductor.graph import GraphLowering
@@ -104,13 +105,15 @@ def watching(record: Record) -> Iterator[None]:
         )
         stack.enter_context(mock.patch.object(CachingAutotuner, "__init__", keep_configurations))
         stack.enter_context(mock.patch.object(AsyncCompile, "cpp_pybinding", _not_built))
+        # It would build and load four programs to ask which vectors there are.
+        stack.enter_context(config.patch({"cpp.vec_isa_ok": True}))
         stack.enter_context(mock.patch.object(VecISA, "check_build", _refused))
         stack.enter_context(_choosing_one_template())
         yield
 
 
 def _not_built(_: object, kinds: Sequence[str], *__: object) -> Callable[..., None]:
-    """A kernel in C++ that zeroes what it would write: an index of the next one may lie there."""
+    """A kernel in C++ that zeroes what it would write to: an index of the next may lie there."""
     written = [at for at, kind in enumerate(kinds) if "*" in kind and "const" not in kind]
 
     def zero(*arguments: Any) -> None:  # noqa: ANN401 - tensors and sizes
@@ -121,7 +124,7 @@ def _not_built(_: object, kinds: Sequence[str], *__: object) -> Callable[..., No
 
 
 def _refused(*_: object) -> bool:
-    """What Inductor would build to ask whether the host has vectors of bf16, VNNI or AMX."""
+    """Answer for vectors of bfloat16, VNNI and AMX, which `vec_isa_ok` says nothing about."""
     return False
 
 

@@ -41,8 +41,6 @@ class LiftWorker:
 
         # More than one would be processes that are started through sockets.
         config.compile_threads = 1
-        # One program less that it builds, and loads in a further process, to ask for vectors.
-        config.cpp.vec_isa_ok = True
         return {}
 
     def _open(self, request: dict[str, Any]) -> dict[str, Any]:

@@ -148,6 +148,7 @@ def test_what_another_one_holds_is_nobody_else_s(tmp_path: Path) -> None:
 
 def test_a_candidate_is_asked_alone(tmp_path: Path) -> None:
     with open_arena(SOFTMAX, tmp_path) as (arena, _, _):
+        arena.process(arena.build_folder(), timed=True)
         thread = threading.Thread(target=_crowded, args=(arena,))
         with arena.gate.shared():
             thread.start()

@@ -262,3 +262,4 @@ def test_a_library_meets_no_index_that_nobody_wrote() -> None:
     lifted = lifter.finish()
     assert (lifted.reason, lifted.detail) == ("", "")
     assert "_embedding_bag" in lifted.code
+    assert lifted.vector_bits, "no program is built to ask for vectors, and they are used"

@@ -62,8 +62,10 @@ def telling_hoarders(
     try:
         yield
     except DeviceCrowded as error:
+        living = [process for process in processes if process.alive]
+        if not living:
+            raise
         with alone():
-            living = [process for process in processes if process.alive]
             held, total = _freed(session, living)
         planned = session.memory.candidate_bytes * len(living)
         if held <= planned + SLACK * total:

@@ -11,6 +11,7 @@ from operators.sketches.patterns.scan import Scan, find_scan
 from operators.sketches.sketch import Sketch
 from operators.sketches.triton.kernels import chosen, launch
 from operators.sketches.triton.lookback_text import LOOKBACK_KERNEL
+from operators.sketches.triton.matmul import power_from
 from operators.sketches.triton.program import TritonProgram, write_program
 from operators.sketches.triton.scan import has_few_rows, inner_size, scan_constants
 from operators.sketches.triton.scan_text import SCAN_FUNCTIONS
@@ -52,8 +53,10 @@ def _space(scan: Scan) -> tuple[Space, Configuration]:
         space = {"BLOCK": (1024, 2048, 4096, 8192, 16384)}
         configuration = {"BLOCK": 4096}
     else:
-        space = {"ROWS": (16, 32, 64, 128), "BLOCK": (32, 64, 128, 256)}
-        configuration = {"ROWS": 32, "BLOCK": 128}
+        most = power_from(inner_size(scan), 2, 128)
+        rows = tuple(count for count in (most // 4, most // 2, most) if count > 1)
+        space = {"ROWS": rows, "BLOCK": (32, 64, 128, 256)}
+        configuration = {"ROWS": rows[-1], "BLOCK": 128}
     if scan.exclusive:
         space["SHIFTED_LOADS"] = (True, False)
         configuration["SHIFTED_LOADS"] = False
@@ -83,4 +86,6 @@ def _body(graph: OperatorGraph, scan: Scan, x: str, mask: str) -> list[str]:
 
 
 TRITON_SCAN_ONE_PASS = Sketch(name="one-pass-scan", device="cuda", write=_write)
-"""Running sums and products of few long rows: read once, by decoupled look-back."""
+"""Running sums and products of few long rows: read once, by decoupled look-back.
+
+In which order tiles are added depends on when they are done: last bits differ from run to run."""

@@ -18,7 +18,7 @@ from problems.problem import Problem
 __all__ = ["TAPWISE_CONVOLUTION"]
 
 _FEW = 16
-"""Output channels of a group from which on the tiles of a product, of 16 at least, are not padded.
+"""Output channels of a group below which the tiles of a product, of 16 at least, have padding.
 
 Few input channels are no reason: a product's depth is all of their taps."""
 

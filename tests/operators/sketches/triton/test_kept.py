@@ -73,3 +73,34 @@ def test_inputs_are_packed_in_every_call(packing: Packing) -> None:
     x = torch.full((2,), 1.0)
     assert [packing.of(x) for _ in range(2)] == [2.0, 2.0]
     assert packing.made == [2.0, 2.0]
+
+
+def test_parameters_without_versions_are_packed_in_every_call(packing: Packing) -> None:
+    with torch.inference_mode():
+        weight = weights(1.0)
+    assert [packing.of(weight) for _ in range(2)] == [2.0, 2.0]
+    assert packing.made == [2.0, 2.0]
+
+
+def test_a_weight_that_lies_elsewhere_is_packed_anew(packing: Packing) -> None:
+    """Its old place is not given to what it becomes: that would look like no change."""
+    layer = torch.nn.Linear(64, 64, bias=False)
+    packing.of(layer.weight)
+    for times in range(1, 40):
+        layer.bfloat16()
+        layer.float()
+        with torch.no_grad():
+            layer.weight.data = layer.weight.detach() + 1.0
+        packing.of(layer.weight)
+        assert len(packing.made) == times + 1
+
+
+def test_a_graph_that_is_captured_packs_by_itself(
+    packing: Packing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is kept may be another weight's when the graph is replayed."""
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
+    weight = weights(1.0)
+    monkeypatch.setattr(torch.nn.Parameter, "is_cuda", True, raising=False)
+    assert [packing.of(weight) for _ in range(2)] == [2.0, 2.0]
+    assert packing.made == [2.0, 2.0]

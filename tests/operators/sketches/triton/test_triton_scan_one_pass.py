@@ -37,6 +37,22 @@ def _seldom(problem: Problem, graph: OperatorGraph) -> str | None:
     return source.replace(PUBLISHED, "    if step % 5 == 0:\n    " + PUBLISHED)
 
 
+def _mixed(problem: Problem, graph: OperatorGraph) -> str | None:
+    """The program, but rows of a tile tell at different tiles: as may be seen on a device."""
+    source = TRITON_SCAN_ONE_PASS.write(problem, graph)
+    assert source is not None
+    return source.replace(
+        PUBLISHED,
+        PUBLISHED
+        + """    all_here = (row + step) % 6 == 0
+    word = tl.where(all_here, joined(carry, own), own).to(tl.int32, bitcast=True)
+    word = (word.to(tl.int64) & 0xFFFFFFFF) | ((1 + all_here.to(tl.int64)) << 32)
+    tl.store(first_ptr + step * ROWS, word, mask=row + step > row)
+""",
+    )
+
+
+MIXED = Sketch(name=TRITON_SCAN_ONE_PASS.name, device="cuda", write=_mixed)
 SELDOM = Sketch(name=TRITON_SCAN_ONE_PASS.name, device="cuda", write=_seldom)
 
 
@@ -54,8 +70,9 @@ def _cases() -> dict[str, Case]:
     for name, (forward, arguments) in forms.items():
         one = problem(forward, LONG, arguments)
         cases[name] = case_of(TRITON_SCAN_ONE_PASS, one, ROWS, specials=name == "sums", **near)
-        tall = problem(forward, TALL, arguments)
-        cases[f"{name}, columns"] = case_of(TRITON_SCAN_ONE_PASS, tall, COLUMNS, **near)
+        if name in ("from the end", "exclusive"):
+            tall = problem(forward, TALL, arguments)
+            cases[f"{name}, columns"] = case_of(TRITON_SCAN_ONE_PASS, tall, COLUMNS, **near)
     shifted = problem(forms["exclusive"][0])
     cases["shifted loads"] = case_of(
         TRITON_SCAN_ONE_PASS, shifted, {**ROWS, "SHIFTED_LOADS": True}, **near
@@ -67,6 +84,7 @@ def _cases() -> dict[str, Case]:
         cases[f"back by {window}"] = case_of(SELDOM, problem(SUM), changes, **near)
     changes = {**COLUMNS, "BLOCK": 64, "WINDOW": 4}
     cases["columns, back by 4"] = case_of(SELDOM, problem(SUM, TALL), changes, **near)
+    cases["rows that tell apart"] = case_of(MIXED, problem(SUM, TALL), changes, **near)
     for precision in ("bfloat16", "float16"):
         cases[precision] = case_of(
             TRITON_SCAN_ONE_PASS, problem(SUM), ROWS, precision=precision, **near
